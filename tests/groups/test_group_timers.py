@@ -8,10 +8,15 @@ from hypothesis import strategies as st
 from insync.groups.timers import Timer, Timers
 
 
-def test_a_postponed_timer_fires_at_its_last_time() -> None:
+def one_timer() -> tuple[Timers, Timer, list[int]]:
+    """A timer, and the times at which it fires."""
     timers = Timers()
     fired: list[int] = []
-    timer = timers.create(fired.append)
+    return timers, timers.create(fired.append), fired
+
+
+def test_a_postponed_timer_fires_at_its_last_time() -> None:
+    timers, timer, fired = one_timer()
     timer.set(10)
     timer.set(30)
     timers.run(10)
@@ -22,9 +27,7 @@ def test_a_postponed_timer_fires_at_its_last_time() -> None:
 
 
 def test_a_timer_that_is_brought_forward_fires_once() -> None:
-    timers = Timers()
-    fired: list[int] = []
-    timer = timers.create(fired.append)
+    timers, timer, fired = one_timer()
     timer.set(30)
     timer.set(10)
     timers.run(10)
@@ -33,9 +36,7 @@ def test_a_timer_that_is_brought_forward_fires_once() -> None:
 
 
 def test_a_cancelled_timer_leaves_no_deadline() -> None:
-    timers = Timers()
-    fired: list[int] = []
-    timer = timers.create(fired.append)
+    timers, timer, fired = one_timer()
     timer.set(10)
     timer.cancel()
     assert timers.next_deadline() is None
@@ -44,9 +45,7 @@ def test_a_cancelled_timer_leaves_no_deadline() -> None:
 
 
 def test_a_cancelled_timer_can_be_set_again() -> None:
-    timers = Timers()
-    fired: list[int] = []
-    timer = timers.create(fired.append)
+    timers, timer, fired = one_timer()
     timer.set(10)
     timer.cancel()
     timer.set(20)

@@ -10,17 +10,7 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from tests.interop.interop_clients import (
-    Confluent,
-    KafkaPython,
-    MakeTopic,
-    Record,
-    confluent_consumer,
-    contents,
-    kcat,
-    python_admin_client,
-    python_consumer,
-)
+from tests.interop import interop_clients as clients
 from tests.polling import wait_until
 
 RELEASES = [
@@ -35,14 +25,14 @@ def release_id(release: tuple[int, ...]) -> str:
 
 @pytest.mark.parametrize("release", RELEASES, ids=release_id)
 def test_a_client_of_any_release_writes_reads_and_commits(
-    bootstrap: str, make_topic: MakeTopic, release: tuple[int, ...]
+    bootstrap: str, make_topic: clients.MakeTopic, release: tuple[int, ...]
 ) -> None:
     topic = make_topic()
     codec = "zstd" if release >= FIRST_RELEASE_WITH_ZSTD else "gzip"
-    sent = [Record(b"%d" % i, b"k", (("h", b"1"),), 1_000 + i) for i in range(20)]
-    assert KafkaPython.send(bootstrap, topic, sent, codec=codec, api_version=release) == list(range(20))
-    assert contents(Confluent.read(bootstrap, topic, 20)) == sent
-    consumer = python_consumer(bootstrap, api_version=release, group_id=topic, auto_offset_reset="earliest")
+    sent = [clients.Record(b"%d" % i, b"k", (("h", b"1"),), 1_000 + i) for i in range(20)]
+    assert clients.KafkaPython.send(bootstrap, topic, sent, codec=codec, api_version=release) == list(range(20))
+    assert clients.contents(clients.Confluent.read(bootstrap, topic, 20)) == sent
+    consumer = clients.python_consumer(bootstrap, api_version=release, group_id=topic, auto_offset_reset="earliest")
     consumer.subscribe([topic])
     values: list[bytes] = []
     wait_until(lambda: _poll_into(values, consumer) == 20, "all records are read")
@@ -66,13 +56,13 @@ def _poll_into(values: list[bytes], consumer: KafkaConsumer) -> int:
 
 @pytest.mark.parametrize("release", [(1, 1), (2, 0), (2, 4), (2, 8), (3, 3)], ids=release_id)
 def test_an_admin_client_of_any_release_is_served(
-    bootstrap: str, make_topic: MakeTopic, release: tuple[int, ...]
+    bootstrap: str, make_topic: clients.MakeTopic, release: tuple[int, ...]
 ) -> None:
     group = topic = make_topic(2)
-    committer = confluent_consumer(bootstrap, group_id=group)
+    committer = clients.confluent_consumer(bootstrap, group_id=group)
     committer.commit(offsets=[ConfluentPartition(topic, 1, 0)], asynchronous=False)
     committer.close()
-    admin = python_admin_client(bootstrap, api_version=release)
+    admin = clients.python_admin_client(bootstrap, api_version=release)
     created = f"{topic}-created"
     admin.create_topics({created: {"num_partitions": 2, "replication_factor": 3}})
     admin.create_partitions({created: 3})
@@ -91,9 +81,9 @@ def _describe_with_partitions(admin: KafkaAdminClient, topic: str, count: int) -
     return described if len(described[0]["partitions"]) == count else None
 
 
-def test_a_client_that_does_not_ask_for_versions_gets_metadata(bootstrap: str, make_topic: MakeTopic) -> None:
+def test_a_client_that_does_not_ask_for_versions_gets_metadata(bootstrap: str, make_topic: clients.MakeTopic) -> None:
     """It uses version 0 of every request; that of Metadata is served."""
     topic = make_topic(2)
     old = ("-X", "api.version.request=false", "-X", "broker.version.fallback=0.9.0")
     described = f'topic "{topic}" with 2 partitions'
-    wait_until(lambda: described in kcat(bootstrap, *old, "-L").stdout.decode(), "kcat lists the topic")
+    wait_until(lambda: described in clients.kcat(bootstrap, *old, "-L").stdout.decode(), "kcat lists the topic")

@@ -20,6 +20,16 @@ def previous_epochs(net: Net) -> list[int]:
     return sorted({send.request.previous_broker_epoch for sender, send in net.held if sender == 2})
 
 
+def during_a_flush() -> Net:
+    """A record of "t" is being flushed on a slow disk."""
+    net = Net().up()
+    net.create("t", flush_ms="1000")
+    net.produce(1, "t")
+    net.slow_disks = [1]
+    net.advance(3_000)
+    return net
+
+
 def test_high_watermarks_are_checkpointed_in_the_background() -> None:
     """H5: a restarted follower starts from the last one known, not from nothing."""
     net = Net().up()
@@ -32,11 +42,7 @@ def test_high_watermarks_are_checkpointed_in_the_background() -> None:
 
 def test_a_recovery_point_moves_only_when_the_flush_is_done() -> None:
     """B5: a checkpoint never claims more than the disk holds."""
-    net = Net().up()
-    net.create("t", flush_ms="1000")
-    net.produce(1, "t")
-    net.slow_disks = [1]
-    net.advance(3_000)
+    net = during_a_flush()
     assert len(net.syncs) >= 1
     assert net.log("t").recovery_point == 0
     net.release_disks()
@@ -59,11 +65,7 @@ def test_a_log_is_flushed_when_it_is_due_and_not_before() -> None:
 
 
 def test_what_is_written_during_a_flush_is_flushed_by_the_next() -> None:
-    net = Net().up()
-    net.create("t", flush_ms="1000")
-    net.produce(1, "t")
-    net.slow_disks = [1]
-    net.advance(3_000)
+    net = during_a_flush()
     net.produce(1, "t")
     net.release_disks()
     assert net.log("t").recovery_point == 1

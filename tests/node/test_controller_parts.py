@@ -49,26 +49,7 @@ def test_partitions_of_a_topic_are_divided_and_their_answers_joined() -> None:
     parts = parts_of("alter_partition_reassignments").divide(reassignment(*lines))
     sizes = [sum(len(topic.partitions) for topic in part.topics) for part in parts]
     assert (sum(sizes), max(sizes)) == (len(lines), PART_ITEMS)
-    answers = [
-        reassign_messages.AlterPartitionReassignmentsResponse(
-            throttle_time=ms(0),
-            error_code=ErrorCode.none,
-            error_message=None,
-            responses=tuple(
-                reassign_messages.ReassignableTopicResponse(
-                    name=topic.name,
-                    partitions=tuple(
-                        reassign_messages.ReassignablePartitionResponse(
-                            partition_index=line.partition_index, error_code=ErrorCode.none, error_message=None
-                        )
-                        for line in topic.partitions
-                    ),
-                )
-                for topic in part.topics
-            ),
-        )
-        for part in parts
-    ]
+    answers = [CONTROLLER_APIS["alter_partition_reassignments"].refuse(part, ErrorCode.none) for part in parts]
     merged = parts_of("alter_partition_reassignments").join(answers)
     assert [(t.name, line.partition_index) for t in merged.responses for line in t.partitions] == lines
 

@@ -153,16 +153,16 @@ def test_a_leader_from_before_an_unclean_election_commits_nothing() -> None:
     assert batch(2) in ghost.forgiven
 
 
-def after_unclean_election() -> tuple[PartitionGhost, FakeLog]:
-    """Replica 1 led with three committed records; replica 2 won with two of them and went on. Returns the log of 1."""
+def after_unclean_election(records: int = 3, committed: int = 3, more: int = 2) -> tuple[PartitionGhost, FakeLog]:
+    """Replica 1 led with committed records; replica 2 won with two of them and wrote more. Returns the log of 1."""
     ghost = PartitionGhost(partition(), 2)
-    old = FakeLog([1, 1, 1])
-    lead(ghost, 1, old, 1, hwm=3)
+    old = FakeLog([1] * records)
+    lead(ghost, 1, old, 1, hwm=committed)
     ghost.elected_uncleanly(2, permitted=True, best=0)
     winner = FakeLog([1, 1])
     lead(ghost, 2, winner, 2, hwm=2)
-    winner.append(2, 2)
-    lead(ghost, 2, winner, 2, hwm=4)
+    winner.append(2, more)
+    lead(ghost, 2, winner, 2, hwm=2 + more)
     return ghost, old
 
 
@@ -181,14 +181,7 @@ def test_a_replica_is_excused_until_it_has_truncated_what_the_winner_lacks() -> 
 
 def test_deleted_records_of_an_old_log_do_not_count_as_shared_with_the_winner() -> None:
     """S2: a replaced leader continued, and deleted the records that it shared with the winner."""
-    ghost = PartitionGhost(partition(), 2)
-    old = FakeLog([1, 1, 1, 1, 1, 1])
-    lead(ghost, 1, old, 1, hwm=5)
-    ghost.elected_uncleanly(2, permitted=True, best=0)
-    winner = FakeLog([1, 1])
-    lead(ghost, 2, winner, 2, hwm=2)
-    winner.append(2, 6)
-    lead(ghost, 2, winner, 2, hwm=8)
+    ghost, old = after_unclean_election(records=6, committed=5, more=6)
     old.log_start = 4
     tracked = observed(ghost, 1, old)
     ghost.end_exemptions(1, tracked, 2)

@@ -66,6 +66,17 @@ def stop_faults(net: Net) -> None:
     net.run(3_000)  # messages in flight arrive
 
 
+def propose_under_faults(
+    net: Net, rounds: int, *, pause_ms: tuple[int, int], fault_probability: float, fault_ms: int
+) -> None:
+    for number in range(rounds):
+        net.run(net.rng.randint(*pause_ms))
+        propose_somewhere(net, number)
+        if net.rng.random() < fault_probability:
+            disturb(net, fault_ms)
+    stop_faults(net)
+
+
 def holds_everything(net: Net, peer: Peer) -> bool:
     return peer.applied == net.hwm and peer.image == [payload for _, (_, payload) in sorted(net.committed.items())]
 
@@ -83,12 +94,7 @@ def check_progress(net: Net) -> None:
 def test_committed_entries_stay_and_the_quorum_makes_progress_after_the_faults(voters: int, seed: int) -> None:
     """Q2, Q4, Q5, Q6, S7, S12: with Kafka's timeouts."""
     net = Net(voters, observers=1, seed=seed * 10 + voters, config=CALM)
-    for number in range(100):
-        net.run(net.rng.randint(10, 300))
-        propose_somewhere(net, number)
-        if net.rng.random() < 0.2:
-            disturb(net, 600)
-    stop_faults(net)
+    propose_under_faults(net, 100, pause_ms=(10, 300), fault_probability=0.2, fault_ms=600)
     check_progress(net)
 
 
@@ -98,12 +104,7 @@ def test_committed_entries_stay_when_elections_never_end(voters: int, seed: int)
     """Q2, Q4, Q5, Q6, S7, S12: with timeouts so short that leaders change all the time."""
     net = Net(voters, observers=1, seed=seed * 10 + voters, config=HASTY)
     net.delay, net.sync_delay = (1, 40), (1, 30)
-    for number in range(150):
-        net.run(net.rng.randint(5, 60))
-        propose_somewhere(net, number)
-        if net.rng.random() < 0.25:
-            disturb(net, 60)
-    stop_faults(net)
+    propose_under_faults(net, 150, pause_ms=(5, 60), fault_probability=0.25, fault_ms=60)
     net.sync_delay = (1, 3)
     check_progress(net)
 

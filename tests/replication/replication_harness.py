@@ -370,6 +370,10 @@ def records(count: int = 1, value: bytes = b"v", **fields: Any) -> bytearray:
     return batch.build([batch.NewRecord(None, value) for _ in range(count)], timestamp_ms=1000, **fields)
 
 
+SIZE = len(records(1))
+"""Of a batch with one record."""
+
+
 def records_size(entry: PartitionData) -> int:
     return 0 if entry.records is None else len(entry.records)
 
@@ -438,3 +442,10 @@ def epochs_of(replica: Replica) -> list[int]:
     """The leader epoch of each record, offset by offset."""
     log = replica.log
     return [h.leader_epoch for h in log.iter_headers(log.log_start, log.leo) for _ in range(h.count)]
+
+
+def leader_and_follower() -> Harness:
+    """Brokers 1, which leads, and 2, both in the ISR."""
+    h = Harness((1, 2))
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    return h

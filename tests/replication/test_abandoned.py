@@ -11,6 +11,7 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import produce
 from insync.wire.types import ms
 from tests.replication.replication_harness import (
+    SIZE,
     TOPIC_ID,
     Harness,
     consumer_request,
@@ -21,7 +22,6 @@ from tests.replication.replication_harness import (
     records_size,
 )
 
-SIZE = len(records(1))
 HUGE = 2**31 - 1
 
 

@@ -13,18 +13,17 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
 from insync.wire.types import ms
 from tests.replication.replication_harness import (
+    SIZE,
     TOPIC_ID,
     Harness,
     consumer_request,
     fetch_partition,
     follower_request,
+    leader_and_follower,
     partition,
     records,
     records_size,
 )
-
-SIZE = len(records(1))
-
 
 # --- sessions ---
 
@@ -94,8 +93,7 @@ def test_a_partition_taken_from_a_fetcher_is_forgotten_by_its_session() -> None:
 @pytest.mark.parametrize("error", ["fetch_session_id_not_found", "invalid_fetch_session_epoch"])
 def test_after_a_lost_session_the_next_one_names_every_partition(error: str) -> None:
     """F1: without a backoff, since nothing is wrong with the partitions."""
-    h = Harness((1, 2))
-    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h = leader_and_follower()
     send = h.take_fetch(2)
     token = h.fetch(1, send.request)
     h.tick(500)
@@ -318,8 +316,7 @@ def test_the_log_is_read_once_for_followers_at_the_same_offset(monkeypatch: pyte
 
 def test_a_stopped_broker_does_not_fetch() -> None:
     """B7: a response that still arrives is not stored."""
-    h = Harness((1, 2))
-    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h = leader_and_follower()
     h.write(1)
     send = h.take_fetch(2)
     answer = h.serve(send)

@@ -14,19 +14,18 @@ from insync.wire.errors import ErrorCode
 from insync.wire.messages import fetch
 from insync.wire.types import NO_DURATION
 from tests.replication.replication_harness import (
+    SIZE,
     TOPIC,
     TOPIC_ID,
     Harness,
     consumer_request,
     epochs_of,
     fetch_partition,
+    leader_and_follower,
     partition,
     records,
     records_size,
 )
-
-SIZE = len(records(1))
-
 
 # --- F1, F2 ---
 
@@ -185,8 +184,7 @@ def test_a_follower_keeps_the_leaders_bytes() -> None:
 
 def test_a_response_from_an_earlier_epoch_is_dropped() -> None:
     """F6: the leader is the same, but the request belongs to an earlier epoch."""
-    h = Harness((1, 2))
-    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h = leader_and_follower()
     h.write(1)
     send = h.take_fetch(2)
     answer = h.serve(send)
@@ -213,8 +211,7 @@ def test_a_response_from_a_former_leader_is_dropped() -> None:
 
 def test_a_response_for_another_offset_is_dropped() -> None:
     """F5, F6: it would not continue the log where it ends."""
-    h = Harness((1, 2))
-    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h = leader_and_follower()
     h.write(1)
     send = h.take_fetch(2)
     answer = h.serve(send)
@@ -226,8 +223,7 @@ def test_a_response_for_another_offset_is_dropped() -> None:
 
 def test_a_leader_ignores_the_response_to_its_fetch_as_a_follower() -> None:
     """F6, T1."""
-    h = Harness((1, 2))
-    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h = leader_and_follower()
     h.write(1)
     send = h.take_fetch(2)
     answer = h.serve(send)
@@ -293,8 +289,7 @@ def test_an_empty_log_above_the_leaders_restarts_at_its_log_start() -> None:
 
 def test_a_follower_learns_the_leaders_log_start() -> None:
     """F7: records are deleted everywhere, even if the partition is idle."""
-    h = Harness((1, 2))
-    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h = leader_and_follower()
     h.write(1, 3)
     h.run()
     h.advance(600)

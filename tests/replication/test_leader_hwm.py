@@ -13,6 +13,7 @@ from tests.replication.replication_harness import (
     Harness,
     consumer_request,
     fetch_partition,
+    leader_and_follower,
     partition,
     records,
     records_size,
@@ -43,12 +44,18 @@ def test_the_hwm_waits_for_every_member_of_the_isr() -> None:
     assert h[1].replica().log.hwm == 2
 
 
-def test_the_hwm_waits_for_a_proposed_member_before_the_controller_responds() -> None:
-    """H1, S4: from the proposal on, the joining replica may be a candidate, so nothing is committed without it."""
+def with_proposed_member() -> Harness:
+    """The leader has proposed replica 3 for the ISR (1, 2)."""
     h = Harness()
     h.apply(partition(isr=(1, 2)), 1)
     h.follower_fetch(1, 2, 0)
     h.follower_fetch(1, 3, 0)
+    return h
+
+
+def test_the_hwm_waits_for_a_proposed_member_before_the_controller_responds() -> None:
+    """H1, S4: from the proposal on, the joining replica may be a candidate, so nothing is committed without it."""
+    h = with_proposed_member()
     assert h.leader().isr_state.maximal_isr == (1, 2, 3)
     h.write(1)
     h.follower_fetch(1, 2, 1)
@@ -59,10 +66,7 @@ def test_the_hwm_waits_for_a_proposed_member_before_the_controller_responds() ->
 
 def test_a_proposed_member_is_counted_even_when_it_could_no_longer_join() -> None:
     """H1, I3: the controller may have accepted it before it was fenced, and elects from what it accepted."""
-    h = Harness()
-    h.apply(partition(isr=(1, 2)), 1)
-    h.follower_fetch(1, 2, 0)
-    h.follower_fetch(1, 3, 0)
+    h = with_proposed_member()
     h.shared.fenced.append(3)
     h.write(1)
     h.follower_fetch(1, 2, 1)
@@ -155,8 +159,7 @@ def test_the_hwm_does_not_wait_for_an_ineligible_follower(why: str) -> None:
 
 def test_list_offsets_is_refused_until_the_hwm_has_reached_leso() -> None:
     """H4: a new leader's HWM may be stale; clients get an error rather than an HWM that goes back."""
-    h = Harness((1, 2))
-    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h = leader_and_follower()
     h.write(1, 2)
     h.run()
     h.apply(partition(2, 1, version=1, replicas=(1, 2), isr=(1, 2)))
@@ -170,8 +173,7 @@ def test_list_offsets_is_refused_until_the_hwm_has_reached_leso() -> None:
 
 def test_a_debugging_consumer_can_list_the_log_end_of_any_replica() -> None:
     """H4, H5: a tool reads one replica's own log; consumers get the HWM, and only from the leader."""
-    h = Harness((1, 2))
-    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h = leader_and_follower()
     h.write(1, 2)
     assert [h.list_offsets(broker, -1, replica_id=-2).offset for broker in (1, 2)] == [2, 0]
     h.run()
@@ -197,8 +199,7 @@ def test_consumers_read_below_the_hwm_and_followers_to_the_leo() -> None:
 
 def test_a_debugging_consumer_reads_from_a_follower_below_the_hwm_that_it_knows() -> None:
     """H5, F3: kafka-replica-verification compares replicas that way; consumers have to ask the leader."""
-    h = Harness((1, 2))
-    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h = leader_and_follower()
     h.write(1, 2)
     h.run()
     h.advance(600)

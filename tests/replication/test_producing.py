@@ -18,7 +18,7 @@ from insync.wire.messages import (
     produce,
 )
 from insync.wire.types import NO_DURATION, ms
-from tests.replication.replication_harness import TOPIC, TOPIC_ID, Harness, partition, records
+from tests.replication.replication_harness import TOPIC, TOPIC_ID, Harness, leader_and_follower, partition, records
 
 OK = ErrorCode.none
 
@@ -160,8 +160,7 @@ def test_a_gap_and_an_old_epoch_are_refused() -> None:
 
 def test_idempotence_survives_a_leader_change() -> None:
     """P4: followers rebuild the producer state from the records they copy."""
-    h = Harness((1, 2))
-    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    h = leader_and_follower()
     first = records(2, producer_id=5, producer_epoch=0, base_sequence=0)
     h.produce(1, first)
     h.run()

@@ -92,12 +92,17 @@ def test_a_re_elected_leader_does_not_commit_by_a_members_leo_of_an_earlier_epoc
     assert h[1].replica().log.hwm == 2
 
 
-def test_a_deposed_leader_fails_its_waiting_produces_and_follows() -> None:
-    """T4: a parked fetch is answered at once."""
+def with_waiting_requests() -> tuple[Harness, int, int]:
+    """A leader with a produce that waits for its followers, and a parked fetch."""
     h = Harness()
     h.apply(partition(), 1)
     token = h.produce(1, records(1))
-    fetch = h.fetch(1, follower_request(h.shared, 2, 1, max_wait=500))
+    return h, token, h.fetch(1, follower_request(h.shared, 2, 1, max_wait=500))
+
+
+def test_a_deposed_leader_fails_its_waiting_produces_and_follows() -> None:
+    """T4: a parked fetch is answered at once."""
+    h, token, fetch = with_waiting_requests()
     assert h.fetched(1, fetch) is None
     h.apply(partition(2, 1, version=1), 1)
     assert h.produced(1, token) == [(ErrorCode.not_leader_or_follower, -1)]
@@ -187,10 +192,7 @@ def test_a_replica_taken_out_of_the_replica_set_is_deleted_and_comes_back_empty(
 
 def test_a_deleted_topic_fails_its_waiting_requests() -> None:
     """T7."""
-    h = Harness()
-    h.apply(partition(), 1)
-    token = h.produce(1, records(1))
-    fetch = h.fetch(1, follower_request(h.shared, 2, 1, max_wait=500))
+    h, token, fetch = with_waiting_requests()
     h.shared.topics.clear()
     h[1].manager.apply([], [(TOPIC_ID, 0)], h.now)
     h[1].collect()

@@ -135,16 +135,7 @@ async def lose_peer(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> 
 
 def test_requests_of_one_channel_share_a_connection_and_keep_their_order() -> None:
     async def scenario(peers: Peers, peer: _Peer, events: asyncio.Queue[Event]) -> None:
-        sends = [_send() for _ in range(5)]
-        for send in sends:
-            peers.send(send)
-        for _ in sends:
-            peer.answer(*await peer.frames.get())
-        for send in sends:
-            event = await events.get()
-            assert isinstance(event, Response)
-            assert event.send is send
-            assert event.response == ANSWER
+        await exchange(peers, peer, events)
         assert len(peer.writers) == 1
 
     run_scenario(scenario)

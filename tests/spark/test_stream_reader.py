@@ -242,12 +242,18 @@ def test_a_start_past_the_log_end_is_a_loss(spark_cluster: Cluster) -> None:
 # --- missing records -------------------------------------------------------------------------------------------------
 
 
-def test_a_deleted_topic_is_reported(spark_cluster: Cluster, client: SyncClient) -> None:
-    spark_cluster.create_topic("doomed")
-    produce(spark_cluster.bootstrap, "doomed", numbered(0, 3))
-    query = Query(reader_of(spark_cluster.bootstrap, "doomed"))
+def read_and_delete(cluster: Cluster, client: SyncClient, topic: str) -> Query:
+    """A query that has read three records of a topic, which is then deleted."""
+    cluster.create_topic(topic)
+    produce(cluster.bootstrap, topic, numbered(0, 3))
+    query = Query(reader_of(cluster.bootstrap, topic))
     query.next()
-    client.call(lambda cluster: topics.delete(cluster, "doomed"))
+    client.call(lambda connected: topics.delete(connected, topic))
+    return query
+
+
+def test_a_deleted_topic_is_reported(spark_cluster: Cluster, client: SyncClient) -> None:
+    query = read_and_delete(spark_cluster, client, "doomed")
     message = r"cannot continue doomed-0 from offset 3 \(deleted\): the topic no longer exists"
     with pytest.raises(DataLossError, match=message):
         _until_changed(query)
@@ -258,11 +264,7 @@ def test_a_deleted_topic_is_reported(spark_cluster: Cluster, client: SyncClient)
 
 
 def test_a_recreated_topic_is_reported_and_read_from_its_start(spark_cluster: Cluster, client: SyncClient) -> None:
-    spark_cluster.create_topic("reborn")
-    produce(spark_cluster.bootstrap, "reborn", numbered(0, 3))
-    query = Query(reader_of(spark_cluster.bootstrap, "reborn"))
-    query.next()
-    client.call(lambda cluster: topics.delete(cluster, "reborn"))
+    query = read_and_delete(spark_cluster, client, "reborn")
     with pytest.raises(DataLossError, match="deleted"):
         _until_changed(query)
     spark_cluster.create_topic("reborn")

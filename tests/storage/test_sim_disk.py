@@ -37,25 +37,20 @@ def test_a_process_crash_keeps_everything_but_its_handles(disk: SimDisk) -> None
     assert disks.read_all(disk, "d/f") == b"written"
 
 
-def test_synced_bytes_survive_and_unsynced_ones_survive_as_a_prefix() -> None:
-    def prepare(disk: SimDisk) -> None:
-        file = disk.open("d/f")
-        file.append(b"safe")
-        file.sync()
-        file.append(b"tail")
+def write_half_synced(disk: SimDisk) -> None:
+    file = disk.open("d/f")
+    file.append(b"safe")
+    file.sync()
+    file.append(b"tail")
 
-    contents = outcomes(prepare)
+
+def test_synced_bytes_survive_and_unsynced_ones_survive_as_a_prefix() -> None:
+    contents = outcomes(write_half_synced)
     assert sorted(contents, key=str) == [b"safe" + b"tail"[:n] for n in range(5)]
 
 
 def test_lost_bytes_may_become_garbage() -> None:
-    def prepare(disk: SimDisk) -> None:
-        file = disk.open("d/f")
-        file.append(b"safe")
-        file.sync()
-        file.append(b"tail")
-
-    contents = outcomes(prepare, corrupt=True)
+    contents = outcomes(write_half_synced, corrupt=True)
     assert all(data is not None and data.startswith(b"safe") and len(data) <= 8 for data in contents)
     assert any(data is not None and not b"safetail".startswith(data) for data in contents)
 
