@@ -47,23 +47,25 @@ class Unit:
     """An upper bound."""
 
 
-def read_rows(lake: Path, units: Sequence[Unit], selection: Selection, start: int) -> Iterator[pa.Table]:
-    """The selected rows from offset `start` on."""
+def read_rows(
+    lake: Path, units: Sequence[Unit], selection: Selection, start: int, columns: Sequence[str] = COLUMNS
+) -> Iterator[pa.Table]:
+    """The selected rows from offset `start` on. `columns` must include offset and timestamp."""
     for unit in units:
-        for table in _read_unit(lake, unit, start):
+        for table in _read_unit(lake, unit, start, columns):
             selected = _select(table, selection, start)
             if selected.num_rows:
                 yield selected
 
 
-def _read_unit(lake: Path, unit: Unit, start: int) -> Iterator[pa.Table]:
+def _read_unit(lake: Path, unit: Unit, start: int, columns: Sequence[str]) -> Iterator[pa.Table]:
     files = sorted((file for file in unit.files if file.last >= start), key=lambda file: file.first)
     if any(left.last > right.first for left, right in pairwise(files)):
-        whole = pa.concat_tables([pa.concat_tables(_read_row_groups(lake, file, start)) for file in files])
+        whole = pa.concat_tables([pa.concat_tables(_read_row_groups(lake, file, start, columns)) for file in files])
         yield whole.sort_by("offset")
         return
     for file in files:
-        yield from _read_row_groups(lake, file, start)
+        yield from _read_row_groups(lake, file, start, columns)
 
 
 def open_file(lake: Path, path: str) -> pq.ParquetFile:
@@ -73,14 +75,14 @@ def open_file(lake: Path, path: str) -> pq.ParquetFile:
         return pq.ParquetFile(find_file(lake, path))
 
 
-def _read_row_groups(lake: Path, file: File, start: int) -> Iterator[pa.Table]:
+def _read_row_groups(lake: Path, file: File, start: int, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Without the row groups that end before `start`."""
     with open_file(lake, file.path) as parquet:
         column = parquet.schema_arrow.get_field_index("offset")
         for i in range(parquet.num_row_groups):
             statistics = parquet.metadata.row_group(i).column(column).statistics
             if statistics is None or not statistics.has_min_max or statistics.max >= start:
-                yield parquet.read_row_group(i, columns=COLUMNS)
+                yield parquet.read_row_group(i, columns=list(columns))
 
 
 def _select(table: pa.Table, selection: Selection, start: int) -> pa.Table:

@@ -17,6 +17,7 @@ from insync.spark.cluster_snapshot import ClusterSnapshot, clamp_to_log, snapsho
 from insync.spark.cluster_view import ClusterView
 from insync.spark.conditions import Conditions, is_pushing_filters
 from insync.spark.executor import read_offsets
+from insync.spark.lake_view import open_view, plan_lake_tasks
 from insync.spark.option_values import OptionError
 from insync.spark.planning import OffsetRange, split_ranges
 from insync.spark.read_task import ReadTask
@@ -37,7 +38,7 @@ class BatchReader(DataSourceReader):
         self._conditions = Conditions()
 
     def partitions(self) -> Sequence[InputPartition]:
-        view = ClusterView(self._options)
+        view = open_view(self._options)
         try:
             return self._plan_tasks(view)
         finally:
@@ -46,19 +47,18 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_offsets(partition)
 
-    def _plan_tasks(self, view: ClusterView) -> list[ReadTask]:
+    def _plan_tasks(self, view: ClusterView) -> list[InputPartition]:
         options = self._options
         now = snapshot_cluster(view, must_exist=True)
         ids, epochs = now.ids, now.epochs
-        ranges = split_ranges(
-            narrow_ranges(view, self._plan_ranges(view, now), self._conditions),
-            min_partitions=options.min_partitions,
-            max_records=options.max_records,
-        )
-        return [
+        wanted = narrow_ranges(view, self._plan_ranges(view, now), self._conditions)
+        from_lake, whole = plan_lake_tasks(view, wanted, options, self._columns)
+        ranges = split_ranges(whole, min_partitions=options.min_partitions, max_records=options.max_records)
+        from_log = [
             ReadTask(offsets, options, self._columns, ids.get(offsets.topic, ""), epochs[offsets.key])
             for offsets in ranges
         ]
+        return [*from_lake, *from_log]
 
     def _plan_ranges(self, view: ClusterView, now: ClusterSnapshot) -> list[OffsetRange]:
         """What the options select, as far as the log has it."""

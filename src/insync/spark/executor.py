@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 
 from insync.logdir.files import Segment
+from insync.spark.lake_view import LakeTask
 from insync.spark.read_task import ReadTask
 from insync.spark.sink.fence import Fence
 from insync.spark.sink.options import SinkOptions
@@ -28,7 +29,12 @@ class SegmentTask(InputPartition):
 
 
 def read_offsets(partition: InputPartition | None) -> Iterator[Any]:
-    """The Arrow batches of a `ReadTask`."""
+    """The Arrow batches of a `ReadTask` or `LakeTask`."""
+    if isinstance(partition, LakeTask):
+        from insync.spark.lake_task import read_lake
+
+        prepare_worker()
+        yield from read_lake(partition)
     if isinstance(partition, ReadTask):
         from insync.spark.task_reader import read_task
 

@@ -12,6 +12,8 @@ from insync.client.model import TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.client.setting_names import READING
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
+from insync.lake.directory import LakeError, load_ledger
+from insync.lake.journal import JournalError
 from insync.spark.java_pattern import JavaPatternError, compile_java_pattern
 from insync.spark.option_values import OptionError, OptionValues, log
 
@@ -33,7 +35,7 @@ _NAMES = (
     *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition"),
     *("groupIdPrefix", "groupId", "checkpointLocation"),
     *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
-    "partition.metadata.cache.ttl.ms",
+    *("partition.metadata.cache.ttl.ms", "lake"),
 )
 _UNITS_MS = {"us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MAX_DELAY_MS = 15 * 60_000
@@ -90,6 +92,8 @@ class SourceOptions:
     timeout_s: float = 120.0
     subscription: str = ""
     """Name and value of the option that selects the topics, for messages."""
+    lake: str = ""
+    """The path of a lake that has what the log no longer has."""
 
 
 def read_source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -105,7 +109,7 @@ def read_source_options(options: Mapping[str, str], *, streaming: bool) -> Sourc
     return SourceOptions(
         bootstrap=values.bootstrap(),
         client=values.client_settings(used=(*READING, "isolation.level")),
-        isolation=values.choice("kafka.isolation.level", (READ_COMMITTED, READ_UNCOMMITTED), default=READ_UNCOMMITTED),
+        isolation=_isolation(values),
         topics=_topics(values),
         pattern=_pattern(values),
         assigned=_assigned(values),
@@ -124,7 +128,22 @@ def read_source_options(options: Mapping[str, str], *, streaming: bool) -> Sourc
         group=values.get("groupId"),
         timeout_s=(values.number("kafkaConsumer.pollTimeoutMs") or 120_000) / 1_000,
         subscription=values.describe(next(name for name in SUBSCRIPTIONS if name in values)),
+        lake=values.get("lake"),
     )
+
+
+def _isolation(values: OptionValues) -> str:
+    """With a lake, its own: otherwise the lake and the log would have different rows."""
+    name, levels = "kafka.isolation.level", (READ_COMMITTED, READ_UNCOMMITTED)
+    if "lake" not in values:
+        return values.choice(name, levels, default=READ_UNCOMMITTED)
+    try:
+        own = load_ledger(values.get("lake")).settings.get("isolation", READ_COMMITTED)
+    except (LakeError, JournalError) as error:
+        raise OptionError(f"option {values.describe('lake')}: {error}") from None
+    if values.choice(name, levels, default=own) != own:
+        raise values.error(name, f"the lake was archived with {own}: leave the option out, or set it to the same")
+    return own
 
 
 # --- topics and partitions -------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from insync.client.offsets import EARLIEST, LATEST
 from insync.spark.cluster_snapshot import ClusterSnapshot, find_batch_start, snapshot_cluster
 from insync.spark.cluster_view import ClusterView
 from insync.spark.executor import read_offsets
+from insync.spark.lake_view import open_view, plan_lake_tasks
 from insync.spark.planning import OffsetRange, Offsets, backlog, limit_batch, split_ranges
 from insync.spark.read_task import ReadTask
 from insync.spark.source_options import Position, SourceOptions
@@ -95,12 +96,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = before.offsets | after.origin
         if unknown := [key for key in after.offsets if key not in begin]:  # in a checkpoint of Spark's connector
             begin |= self._view.list_offsets(dict.fromkeys(unknown, EARLIEST))
+        whole = [OffsetRange(*key, begin[key], until) for key, until in after.offsets.items() if begin[key] < until]
+        from_lake, whole = plan_lake_tasks(self._view, whole, self._options, self._columns)
         ranges = split_ranges(
-            [OffsetRange(*key, begin[key], until) for key, until in after.offsets.items() if begin[key] < until],
+            whole,
             min_partitions=self._options.min_partitions,
             max_records=self._options.max_records,
         )
-        return [
+        from_log = [
             ReadTask(
                 offsets,
                 self._options,
@@ -110,6 +113,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             for offsets in ranges
         ]
+        return [*from_lake, *from_log]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_offsets(partition)
@@ -128,12 +132,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _view(self) -> ClusterView:
         """Opened on first use: Spark copies readers to executors."""
         if self._open_view is None:
-            self._open_view = ClusterView(self._options)
+            self._open_view = open_view(self._options)
         return self._open_view
 
     def _find_initial_offset(self) -> StreamOffset:
         options = self._options
-        position = options.start or Position(LATEST)
+        position = options.start or Position(EARLIEST if options.lake else LATEST)
         now = snapshot_cluster(self._view, must_exist=True)
         keys = sorted(now.offsets)
         offsets = self._view.resolve_position(position, keys, latest_without_match=options.latest_without_match)

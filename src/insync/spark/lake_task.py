@@ -1,0 +1,59 @@
+"""Reads the lake's part of a query, on an executor: the rows of a range of offsets, with the source's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from insync.columnar.buffers import TYPES, rows_without_columns
+from insync.lake.coverage import list_pieces, select_pieces
+from insync.lake.directory import LakeError, load_ledger
+from insync.lake.reader import Selection, Unit, read_rows
+from insync.spark.lake_view import LakeTask
+
+BATCH_ROWS = 40_000
+"""Suits Spark best."""
+
+
+def read_lake(task: LakeTask) -> Iterator[pa.RecordBatch]:
+    """If a compaction deletes files while they are read, the rest comes from the files that took their place."""
+    position, units, entries = task.range.start, task.units, -1
+    columns = ["offset", "timestamp", *(name for name in task.columns if name in TYPES)]
+    while position < task.range.end:
+        selection = Selection(from_offset=position, to_offset=task.range.end)
+        try:
+            for table in read_rows(Path(task.lake), units, selection, position, list(dict.fromkeys(columns))):
+                for batch in table.combine_chunks().to_batches(max_chunksize=BATCH_ROWS):
+                    position = batch.column("offset")[-1].as_py() + 1
+                    yield _to_rows(batch, task)
+            return
+        except FileNotFoundError as error:
+            ledger = load_ledger(task.lake)
+            if ledger.entries == entries:  # it is missing indeed
+                raise LakeError(
+                    f"{error.filename or error} is missing: run `archive --verify` on {task.lake}"
+                ) from None
+            entries = ledger.entries
+            units = _find_units(task, position)
+
+
+def _find_units(task: LakeTask, position: int) -> tuple[Unit, ...]:
+    pieces = list_pieces(load_ledger(task.lake), task.range.key, task.topic_id)
+    needed = select_pieces(pieces, position, task.range.end)
+    covered = sum(piece.end - piece.start for piece in needed)
+    if covered < task.range.end - position:
+        where = f"{task.range.topic}-{task.range.partition} offsets {position} to {task.range.end - 1}"
+        raise LakeError(f"{where}: rows were removed from {task.lake} while they were read")
+    return tuple(piece.to_unit() for piece in needed)
+
+
+def _to_rows(batch: pa.RecordBatch, task: LakeTask) -> pa.RecordBatch:
+    rows = batch.num_rows
+    constants = {
+        "topic": lambda: pa.repeat(task.range.topic, rows),
+        "partition": lambda: pa.repeat(pa.scalar(task.range.partition, pa.int32()), rows),
+    }
+    arrays = [constants[name]() if name in constants else batch.column(name).cast(TYPES[name]) for name in task.columns]
+    return pa.RecordBatch.from_arrays(arrays, list(task.columns)) if arrays else rows_without_columns(rows)
