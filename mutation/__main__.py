@@ -14,17 +14,7 @@ import pytest
 from insync.sim.mutation.hunt import find_catch
 from insync.sim.mutation.mutations import DECISION_PACKAGES, Mutation, list_modules, list_mutations, module_file
 from mutation.forks import run_forked
-from mutation.results import (
-    EQUIVALENT,
-    SIM,
-    SURVIVED,
-    UNIT,
-    ResultFile,
-    format_table,
-    make_result,
-    place_in_file,
-    read_equivalents,
-)
+from mutation.results import Outcome, ResultFile, format_table, make_result, place_in_file, read_equivalents
 from mutation.unit_stage import PASSED, UnitStage
 
 OUTPUT = Path("build/mutation")
@@ -42,13 +32,13 @@ def main() -> int:
     reasons = read_equivalents(EQUIVALENTS)
     for mutation in chosen:
         if place_in_file(mutation) in reasons:
-            file.add(make_result(mutation, EQUIVALENT, reasons[place_in_file(mutation)]))
+            file.add(make_result(mutation, Outcome.EQUIVALENT, reasons[place_in_file(mutation)]))
     if not options.report:
         _judge(chosen, file, options)
     results = [file.results[mutation.key] for mutation in chosen if mutation.key in file.results]
     print(format_table(results, generated))
     for result in results:
-        if result.outcome == SURVIVED:
+        if result.outcome == Outcome.SURVIVED:
             print(f"survived: {result.module}:{result.line} {result.function}: {result.operator}")
     return 0
 
@@ -90,7 +80,7 @@ def _judge_by_unit_tests(
         if said == PASSED:
             survivors.append(mutation)
         else:
-            file.add(make_result(mutation, UNIT, said))
+            file.add(make_result(mutation, Outcome.UNIT, said))
         print(f"{'survives' if said == PASSED else 'killed'}: {mutation}  {said}", flush=True)
 
     stage = UnitStage(
@@ -114,7 +104,7 @@ def _judge_by_simulator(mutations: Sequence[Mutation], file: ResultFile, options
 
     limit_s = SEED_LIMIT_S + 3.0 * options.seeds
     for mutation, said in run_forked(mutations, task, jobs=options.jobs, limit_s=lambda _: limit_s):
-        outcome = SURVIVED if said == PASSED else SIM
+        outcome = Outcome.SURVIVED if said == PASSED else Outcome.SIM
         file.add(make_result(mutation, outcome, "" if said == PASSED else said))
         print(f"{outcome}: {mutation}  {said}", flush=True)
 

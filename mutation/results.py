@@ -6,14 +6,22 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from insync.sim.mutation.mutations import Mutation
 
-UNIT = "unit"
-SIM = "sim"
-SURVIVED = "survived"
-EQUIVALENT = "equivalent"
+
+class Outcome(StrEnum):
+    """In the order of the table's columns."""
+
+    UNIT = "unit"
+    """A unit test fails."""
+    SIM = "sim"
+    """A seed of the simulator fails."""
+    SURVIVED = "survived"
+    EQUIVALENT = "equivalent"
+    """No one can observe it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +31,12 @@ class Result:
     function: str
     operator: str
     line: int
-    outcome: str
-    """UNIT or SIM: what noticed it; SURVIVED; EQUIVALENT."""
+    outcome: Outcome
     by: str
     """The test, the seed and its property, or the reason why it is equivalent."""
 
 
-def make_result(mutation: Mutation, outcome: str, by: str) -> Result:
+def make_result(mutation: Mutation, outcome: Outcome, by: str) -> Result:
     return Result(mutation.key, mutation.module, mutation.function, mutation.operator, mutation.line, outcome, by)
 
 
@@ -40,12 +47,17 @@ class ResultFile:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = path.read_text().splitlines() if path.exists() else []
-        self.results = {result.key: result for result in (Result(**json.loads(line)) for line in lines)}
+        self.results = {result.key: result for result in (_parse(line) for line in lines)}
 
     def add(self, result: Result) -> None:
         self.results[result.key] = result
         with self._path.open("a") as file:
             file.write(json.dumps(asdict(result)) + "\n")
+
+
+def _parse(line: str) -> Result:
+    fields = json.loads(line)
+    return Result(**{**fields, "outcome": Outcome(fields["outcome"])})
 
 
 def read_equivalents(path: Path) -> dict[str, str]:
@@ -80,8 +92,16 @@ def format_table(results: Iterable[Result], generated: Mapping[str, int]) -> str
 
 
 def _row(name: str, generated: int, count: Counter[str]) -> str:
-    killed = count[UNIT] + count[SIM]
-    judged = killed + count[SURVIVED]
+    killed = count[Outcome.UNIT] + count[Outcome.SIM]
+    judged = killed + count[Outcome.SURVIVED]
     share = f"{100 * killed / judged:.1f} %" if judged else "-"
-    cells = (generated, sum(count.values()), count[UNIT], count[SIM], count[SURVIVED], count[EQUIVALENT], share)
+    cells = (
+        generated,
+        sum(count.values()),
+        count[Outcome.UNIT],
+        count[Outcome.SIM],
+        count[Outcome.SURVIVED],
+        count[Outcome.EQUIVALENT],
+        share,
+    )
     return f"| {name} | " + " | ".join(map(str, cells)) + " |"

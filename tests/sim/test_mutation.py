@@ -12,7 +12,7 @@ from insync.replication import divergence
 from insync.sim.mutation.mutations import Mutation, applied, list_modules, list_mutations
 from insync.sim.mutation.operators import find_edits, find_functions
 from mutation import results
-from mutation.results import EQUIVALENT, SIM, SURVIVED, UNIT, ResultFile, format_table, make_result, read_equivalents
+from mutation.results import Outcome, ResultFile, format_table, make_result, read_equivalents
 
 SOURCE = '''
 def decide(self, a, b):
@@ -110,14 +110,14 @@ def test_the_decision_modules_have_thousands_of_mutations_with_keys_of_their_own
 
 def test_a_later_run_continues_the_file_of_results(tmp_path: Path) -> None:
     mutation = mutation_of("lower_end", "min to max")
-    ResultFile(tmp_path / "results.jsonl").add(make_result(mutation, SURVIVED, ""))
+    ResultFile(tmp_path / "results.jsonl").add(make_result(mutation, Outcome.SURVIVED, ""))
     again = ResultFile(tmp_path / "results.jsonl")
-    assert again.results[mutation.key].outcome == SURVIVED
+    assert again.results[mutation.key].outcome == Outcome.SURVIVED
 
 
 def test_the_table_counts_what_was_judged() -> None:
     mutation = mutation_of("lower_end", "min to max")
-    outcomes = (UNIT, UNIT, SIM, SURVIVED, EQUIVALENT)
+    outcomes = (Outcome.UNIT, Outcome.UNIT, Outcome.SIM, Outcome.SURVIVED, Outcome.EQUIVALENT)
     table = format_table([make_result(mutation, outcome, "") for outcome in outcomes], {"replication": 40})
     assert "| replication | 40 | 5 | 2 | 1 | 1 | 1 | 75.0 % |" in table.splitlines()
 
