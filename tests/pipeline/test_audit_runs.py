@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,12 @@ from insync.cli.main import app
 from insync.history.history_file import to_line
 from insync.pipeline import outputs
 from insync.pipeline.audit import job as audit
+from insync.pipeline.audit import logs
 from insync.pipeline.audit.job import Audit, AuditOptions
 from insync.pipeline.outputs import OutputError
 from tests.pipeline.audit_data import make_batch, make_history, ten_batches, write_replica
+from tests.pipeline.cluster_directories import make_cluster, overwrite, read_batches
+from tests.pipeline.planted_damage import DAMAGES
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -205,3 +209,18 @@ def test_the_summary_can_be_written_as_json(spark: SparkSession, tmp_path: Path)
     report = audit_logs(spark, tmp_path)
     assert json.loads(json.dumps(report.summary()))["logs"]["batches"] == 10
     assert report.findings == []
+
+
+def test_findings_on_spark_are_those_of_an_audit_without_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Damage of several kinds at once, in directories of our nodes and Apache Kafka's."""
+    cluster = make_cluster(tmp_path / "cluster", seed=1)
+    assert set(cluster.layouts.values()) == {"ours", "apache"}
+    names = ("a flipped bit in a record", "a removed replica directory that checkpoints name", "an old quorum-state")
+    for number, name in enumerate(names):
+        DAMAGES[name](cluster, random.Random(number))
+    changed = read_batches(cluster.segments(1, "compacted")[-1])
+    changed[-1][-1] ^= 1
+    overwrite(cluster.segments(1, "compacted")[-1], b"".join(changed))
+    on_spark = audit.run(spark, AuditOptions(logs=cluster.options().paths))
+    assert on_spark.findings == logs.audit_logs(cluster.options()).findings
+    assert [cause.kind for cause in on_spark.causes] == ["missing", "crc", "crc", "quorum"]

@@ -129,7 +129,7 @@ class DemoLake:
 
     def _audit_disks(self, say: Say) -> None:
         result = audit.run(self._spark, audit.AuditOptions(logs=self._disks()))
-        self.problems += [str(finding) for finding in result.findings]
+        self.problems += [str(cause) for cause in result.causes]
         if result.logs is not None and not result.findings:
             say(f"{result.logs.batches:,} batches agree across replicas: offsets, epochs, checksums, indexes")
 

@@ -15,16 +15,16 @@ from insync.cli.options import AsJson
 from insync.cli.output import console, print_json, print_table, size
 from insync.cli.pipeline import Master, open_session, output_errors_reported
 from insync.cli.pipeline_progress import progress_bars
-from insync.history import verdict
+from insync.findings import CRITICAL
 from insync.pipeline import outputs
-from insync.pipeline.audit.findings import MEANINGS, Finding
+from insync.pipeline.audit.findings import MEANINGS, Finding, condense
 from insync.pipeline.audit.job import Audit, AuditOptions, check_options, list_log_directories, run, to_frame
 from insync.pipeline.spark_errors import SparkJobError, explain_job_failure
 from insync.pipeline.text import pluralize
 from insync.spark.option_values import OptionError
 
 SHOWN = 40
-"""Findings that are printed; --json and --out have all."""
+"""Lines of findings: if there are more causes, those of one kind share lines; --json and --out have all."""
 
 
 def audit(
@@ -112,7 +112,8 @@ def _options(logs: list[str], history: list[str], brokers: str, **names: tuple[s
 
 def _to_dict(audited: Audit, seconds: float) -> dict[str, Any]:
     summary = audited.summary() | {"seconds": round(seconds, 1), "ok": not audited.findings}
-    return summary | {"found": [finding._asdict() for finding in audited.findings]}
+    causes = [cause.to_dict() for cause in audited.causes]
+    return summary | {"causes": causes, "found": [finding._asdict() for finding in audited.findings]}
 
 
 def _print(audited: Audit, seconds: float) -> None:
@@ -135,13 +136,15 @@ def _print(audited: Audit, seconds: float) -> None:
             [(history.partitions, history.events, history.sent, history.acked, history.failed, history.checked)],
         )
     if audited.findings:
-        meanings = MEANINGS | verdict.MEANINGS
-        rows = [(kind, count, *meanings.get(kind, ("", ""))[::-1]) for kind, count in audited.counts.items()]
+        counts = audited.counts
+        kinds = dict.fromkeys(cause.kind for cause in audited.causes)
+        rows = [(kind, counts[kind], MEANINGS[kind].text, MEANINGS[kind].property) for kind in kinds]
         print_table(("found", "times", "what it means", "property"), rows)
-    for finding in audited.findings[:SHOWN]:
-        out.print(str(finding), style="red", markup=False)
-    if len(audited.findings) > SHOWN:
-        out.print(f"... {len(audited.findings):,} in total: see --json or --out", style="red")
+    for cause in condense(audited.causes, SHOWN):
+        out.print(str(cause), style="red" if cause.severity == CRITICAL else "yellow", markup=False)
     good = not audited.findings
-    text = "no findings" if good else pluralize(len(audited.findings), "finding")
+    places = sum(audited.counts.values())
+    text = "no findings" if good else pluralize(len(audited.causes), "finding")
+    if places > len(audited.causes):
+        text += f" in {places:,} places: --json and --out list them"
     out.print(f"{text} ({seconds:.1f} s)", style="bold green" if good else "bold red")

@@ -9,7 +9,7 @@ are deleted, even if they are still on disk.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -67,7 +67,10 @@ class Replica:
 
 def plan_segments(options: ReadOptions, is_wanted: Callable[[Replica], bool] = lambda _: True) -> list[Segment]:
     """The segments that may hold something of what the options ask for, in order."""
-    replicas = [replica for replica in list_replicas(options) if is_wanted(replica)]
+    return plan_segments_of(filter(is_wanted, list_replicas(options)), options)
+
+
+def plan_segments_of(replicas: Iterable[Replica], options: ReadOptions) -> list[Segment]:
     return [segment for replica in replicas for segment in _plan_replica(replica, options)]
 
 
@@ -87,9 +90,8 @@ def list_replicas(options: ReadOptions) -> list[Replica]:
 
 def _list_directory(path: str, number: int, options: ReadOptions) -> Iterator[Replica]:
     _check_log_directory(path)
-    broker = options.brokers[number] if options.brokers else _read_broker_id(path)
-    for subdirectory in _SUBDIRECTORIES:
-        root = os.path.join(path, subdirectory) if subdirectory else path
+    broker = options.brokers[number] if options.brokers else read_broker_id(path)
+    for root in list_roots(path):
         partitions = {key: name for key, name in _list_partitions(root) if _is_wanted(key[0], options)}
         if not partitions:
             continue
@@ -99,6 +101,12 @@ def _list_directory(path: str, number: int, options: ReadOptions) -> Iterator[Re
             _check_high_watermarks(root, partitions, hwms)
         for key, name in partitions.items():
             yield Replica(broker, *key, os.path.join(root, name), (hwms or {}).get(key), log_starts.get(key, 0))
+
+
+def list_roots(path: str) -> list[str]:
+    """Where a log directory may have the directories of partitions."""
+    roots = (os.path.join(path, subdirectory) if subdirectory else path for subdirectory in _SUBDIRECTORIES)
+    return [root for root in roots if os.path.isdir(root)]
 
 
 def _check_log_directory(path: str) -> None:
@@ -113,7 +121,7 @@ def _check_log_directory(path: str) -> None:
 
 
 def _has_partitions(path: str) -> bool:
-    return any(True for subdirectory in _SUBDIRECTORIES for _ in _list_partitions(os.path.join(path, subdirectory)))
+    return any(True for root in list_roots(path) for _ in _list_partitions(root))
 
 
 def _list_partitions(root: str) -> Iterator[tuple[TopicPartition, str]]:
@@ -148,7 +156,7 @@ def _read_checkpoint(path: str) -> dict[TopicPartition, int] | None:
         return None
 
 
-def _read_broker_id(path: str) -> int:
+def read_broker_id(path: str) -> int:
     for directory in (path, os.path.dirname(path)):  # ours is one level above `data`
         try:
             with open(os.path.join(directory, META_PROPERTIES), "rb") as file:

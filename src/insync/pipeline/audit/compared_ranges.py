@@ -14,12 +14,15 @@ from dataclasses import dataclass
 
 from insync.logdir.files import Replica, Segment
 from insync.pipeline.audit import findings as kinds
-from insync.pipeline.audit.findings import Finding
-from insync.storage.checkpoints import HIGH_WATERMARKS, LOG_STARTS, decode_offsets
+from insync.pipeline.audit.findings import Finding, make_finding
+from insync.pipeline.audit.inventory import CLEANER_OFFSETS
+from insync.storage.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, decode_offsets
 
 _CONSEQUENCES = {
     HIGH_WATERMARKS: "its replicas are compared as far as they reach below the lowest high watermark of the others",
     LOG_STARTS: "its logs are taken to begin with their first segments",
+    RECOVERY_POINTS: "how much of its logs was synced is not known",
+    CLEANER_OFFSETS: "which of its topics are compacted is known only from the metadata",
 }
 
 
@@ -40,8 +43,8 @@ def find_damaged_checkpoints(replicas: Sequence[Replica]) -> list[Finding]:
     """Checkpoint files that exist and cannot be read."""
     roots = dict.fromkeys((replica.broker, os.path.dirname(replica.directory)) for replica in replicas)
     return [
-        Finding(
-            kinds.CHECKPOINT, "", broker, "", -1, -1, os.path.join(root, name), None, f"cannot be read: {consequence}"
+        make_finding(
+            kinds.CHECKPOINT, broker=broker, file=os.path.join(root, name), detail=f"cannot be read: {consequence}"
         )
         for broker, root in roots
         for name, consequence in _CONSEQUENCES.items()

@@ -1,7 +1,8 @@
 """Checks the replicas' logs of a cluster, and the histories of its clients, against the protocol's properties.
 
 audited = run(spark, AuditOptions(logs=("/data/node-*",), histories=("history.jsonl",)))
-audited.findings            # each with broker, topic, partition, offset and file
+audited.causes              # worst first, each with the first place and the number of places
+audited.findings            # the places, each with broker, topic, partition, offset and file
 to_frame(spark, audited)    # the same as a DataFrame
 """
 
@@ -11,17 +12,18 @@ import glob
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
 from insync.logdir.options import ReadOptions
-from insync.pipeline.audit.findings import DDL, Finding
+from insync.pipeline.audit.findings import DDL, Cause, Finding, group_by_cause
 from insync.pipeline.audit.history import HistoryAudit, audit_history, load_history
 from insync.pipeline.audit.history_files import check_history
 from insync.pipeline.audit.logs import LogAudit, audit_logs, list_all_replicas
+from insync.pipeline.executors import run_tasks
 from insync.pipeline.report.progress import OnProgress, ignore_progress
 from insync.pipeline.session import run_command
 from insync.pipeline.text import pluralize
@@ -49,8 +51,17 @@ class Audit:
     findings: list[Finding] = field(default_factory=list)
 
     @property
+    def causes(self) -> list[Cause]:
+        """The findings grouped by cause, worst first."""
+        return group_by_cause(self.findings)
+
+    @property
     def counts(self) -> dict[str, int]:
-        return dict(Counter(finding.kind for finding in self.findings).most_common())
+        """Places by kind."""
+        counts: Counter[str] = Counter()
+        for finding in self.findings:
+            counts[finding.kind] += finding.places
+        return dict(counts.most_common())
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -86,13 +97,30 @@ def _check_broker_ids(options: AuditOptions) -> None:
 def run(spark: SparkSession, options: AuditOptions, on_progress: OnProgress = ignore_progress) -> Audit:
     audited = Audit()
     if options.logs:
-        audited.logs = audit_logs(spark, _log_options(options), options.compacted, on_progress)
+        audited.logs = audit_logs(_log_options(options), options.compacted, _on_spark(spark, on_progress))
         audited.findings += audited.logs.findings
     for path in options.histories:
         checked = audit_history(spark, load_history(spark, path), on_progress, name=path)
         audited.history = checked if audited.history is None else audited.history + checked
         audited.findings += checked.findings
     return audited
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+TASKS_PER_CORE = 4
+BYTES_PER_TASK = 256 << 20
+
+
+def _on_spark(spark: SparkSession, on_progress: OnProgress) -> Callable[..., list[Any]]:
+    """Runs the tasks of an audit on executors; small ones share a Spark task."""
+
+    def run(tasks: Sequence[T], execute: Callable[[T], R], *, what: str, size: int) -> list[R]:
+        slots = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+        partitions = min(len(tasks), max(size // BYTES_PER_TASK, slots))
+        return run_tasks(spark, tasks, execute, what=what, on_progress=on_progress, partitions=partitions)
+
+    return run
 
 
 def to_frame(spark: SparkSession, audited: Audit) -> DataFrame:

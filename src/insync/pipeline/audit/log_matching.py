@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from insync.logdir import indexes
-from insync.logdir.chunks import Chunk, read_chunks
+from insync.logdir.chunks import Chunk, has_batch_at, read_chunks
 from insync.logdir.files import NO_LIMIT, Segment
 from insync.logdir.indexes import EMPTY, IndexFileError
 from insync.pipeline.audit import findings as kinds
@@ -40,6 +40,12 @@ class Member:
     """That may overlap the stretch, in order."""
     own_hwm: bool = True
     """Whether `hwm` is the replica's own: then its log must reach it."""
+    explained: tuple[tuple[int, int], ...] = ()
+    """Offsets, from and up to, that have a finding already: differences there are not reported again."""
+    excluded: tuple[tuple[str, int], ...] = ()
+    """File and position of batches that do not belong where they are."""
+    damaged: tuple[tuple[str, int, int], ...] = ()
+    """File and positions, from and up to, of bytes that are not batches."""
 
 
 @dataclass(frozen=True)
@@ -73,25 +79,43 @@ class _View:
         """By base offset: file and position."""
         for segment in member.segments:
             self._read(segment, start, min(end, member.hwm))
-        self.batches.sort(key=lambda batch: batch.base_offset)  # wrong order is a finding of its own
+        self.batches = list(_without_overlaps(self.batches))
         self._bases = [batch.base_offset for batch in self.batches]
         self.leo = self.batches[-1].last_offset + 1 if self.batches else start
 
     def _read(self, segment: Segment, start: int, end: int) -> None:
         try:
             index = indexes.read_offset_index(segment.stem, segment.base)
-        except IndexFileError:
+        except (IndexFileError, OSError):
             index = EMPTY
-        for piece in read_chunks(segment.path, index.floor(start, 0)):
-            if not isinstance(piece, Chunk) or piece.headers.base_offset[0] >= end:
+        position = index.floor(start, 0)
+        if not has_batch_at(segment.path, position, segment.base, start):
+            position = 0
+        edges = [edge for file, *edges in self.member.damaged if file == segment.path for edge in edges]
+        for low, high in zip([0, *edges[1::2]], [*edges[::2], None], strict=True):
+            if high is None or high > position:
+                self._read_part(segment, max(low, position), high, start, end)
+
+    def _read_part(self, segment: Segment, low: int, high: int | None, start: int, end: int) -> None:
+        for piece in read_chunks(segment.path, low, high):
+            if not isinstance(piece, Chunk) or (piece.headers.base_offset[0] >= end and not self.member.excluded):
                 return
             headers = piece.headers.select((piece.headers.base_offset >= start) & (piece.headers.last_offset < end))
             columns = (headers.base_offset, headers.last_offset, headers.leader_epoch, headers.crc)
             for position, *fields in zip(
                 headers.position.tolist(), *(column.tolist() for column in columns), strict=True
             ):
-                self.batches.append(Fingerprint(*fields))
-                self.places[fields[0]] = (segment.path, piece.position + position)
+                place = (segment.path, piece.position + position)
+                if place not in self.member.excluded and not self.is_explained(fields[0]):
+                    self.batches.append(Fingerprint(*fields))
+                    self.places.setdefault(fields[0], place)
+
+    def is_explained(self, offset: int) -> bool:
+        return self.explained_end(offset) > offset
+
+    def explained_end(self, offset: int) -> int:
+        """Where the explained range that holds `offset` ends; `offset` if there is none."""
+        return max((end for start, end in self.member.explained if start <= offset < end), default=offset)
 
     def iter_headers(self, from_offset: int, to_offset: int) -> Iterator[Fingerprint]:
         return (batch for batch in self.batches if batch.last_offset >= from_offset and batch.base_offset < to_offset)
@@ -120,6 +144,15 @@ class _View:
             file.seek(position)
             head = file.read(12)
             return head + file.read(int.from_bytes(head[8:12], "big"))
+
+
+def _without_overlaps(batches: list[Fingerprint]) -> Iterator[Fingerprint]:
+    """In the order of offsets, each offset once: wrong order and copies are findings of their own."""
+    end = -1
+    for held in sorted(batches, key=lambda held: held.base_offset):
+        if held.base_offset >= end:
+            yield held
+            end = held.last_offset + 1
 
 
 class _CommittedBatches:
@@ -164,11 +197,14 @@ def _list_differences(stretch: Stretch, committed: _CommittedBatches, view: _Vie
         if log_matching.check(view.member.broker, known, hwm, committed.log.end) is None:
             return
         held, expected = view.at(known), committed.at(known)
-        if held is None and expected is None:
+        if view.is_explained(known):
+            known = view.explained_end(known)
+        elif held is None and expected is None:
             known = committed.find_hole_end(known)
         elif held is None:
             after = view.following(known)
             end = min(hwm, committed.log.end, NO_LIMIT if after is None else after.base_offset)
+            end = min(end, *(start for start, _ in view.member.explained if start > known), NO_LIMIT)
             yield _missing(stretch, committed, view, known, end)
             known = end
         else:

@@ -76,6 +76,28 @@ class MetadataLog:
             raise MetadataLogError(f"{self.path} starts at offset {self.start}, and there is no snapshot before it")
         return None
 
+    def read_latest_snapshot(self) -> Decision | None:
+        """The newest snapshot that is sound, None if there is none."""
+        for file in reversed(self.snapshots):
+            snapshot = snapshot_store.parse_name(file.name)
+            try:
+                return _read_snapshot(file, snapshot.offset, snapshot.epoch)
+            except MetadataLogError:
+                continue
+        return None
+
+    def is_intact(self) -> bool:
+        """Whether every byte belongs to a batch with the right checksum."""
+        for file in self.segments:
+            data, end = file.read_bytes(), 0
+            for position, header in batch.iter_headers(data):
+                if not batch.crc_ok(data, position, header):
+                    return False
+                end = position + header.length
+            if end < len(data):
+                return False
+        return True
+
     def decisions(self, from_offset: int = 0) -> Iterator[Decision]:
         """Up to the end, or up to the first damaged or torn batch: nothing after it can be trusted."""
         for file, following in zip(self.segments, [*self.segments[1:], None], strict=True):
@@ -91,6 +113,10 @@ class MetadataLog:
 
 def find_metadata_log(paths: Sequence[str | Path]) -> MetadataLog:
     """The log that reaches furthest in `paths`: metadata logs, or directories of nodes or clusters."""
+    return max(find_metadata_logs(paths), key=lambda log: (log.segments[-1].name if log.segments else "", log.size))
+
+
+def find_metadata_logs(paths: Sequence[str | Path]) -> list[MetadataLog]:
     logs: list[MetadataLog] = []
     for directory in map(Path, paths):
         if not directory.is_dir():
@@ -100,7 +126,7 @@ def find_metadata_log(paths: Sequence[str | Path]) -> MetadataLog:
         logs += [log for log in candidates if log.snapshots or (log.segments and log.path.name == DIRECTORY)]
     if not logs:
         raise MetadataLogError(f"there is no {DIRECTORY} with segments or snapshots in {', '.join(map(str, paths))}")
-    return max(logs, key=lambda log: (log.segments[-1].name if log.segments else "", log.size))
+    return logs
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------
