@@ -179,18 +179,16 @@ def _(cluster: ClusterDirectories, rng: random.Random) -> Expected:
 
 @planted("a wrong leader epoch in a batch")
 def _(cluster: ClusterDirectories, rng: random.Random) -> Expected:
+    """If it fits the epochs around it, the epoch checkpoint may as well be wrong. Above the recovery point that one may
+    lack epochs, and only the other replicas tell."""
     place = choose_batch(cluster, rng, inner=True)
     header = batch.read_header(place.data)
-    batch.stamp(place.data, header.base_offset, header.leader_epoch + rng.choice((-1, 5)))
+    epoch = header.leader_epoch + rng.choice((-1, 5))
+    batch.stamp(place.data, header.base_offset, epoch)
     place.write(place.batches, indexes=False)
-    if header.base_offset >= cluster.replicas[place.node, place.topic, 0].recovery_point:
-        # above the recovery point the checkpoint may lack epochs, and only the order of epochs tells
-        return (
-            place.expect("epoch")
-            if batch.read_header(place.data).leader_epoch < header.leader_epoch
-            else (Expected("diverged", place.node, place.topic, 0, header.base_offset, place.segment))
-        )
-    return place.expect("epoch")
+    is_synced = header.base_offset < cluster.replicas[place.node, place.topic, 0].recovery_point
+    kind = "epoch" if is_synced or epoch < header.leader_epoch else "diverged"
+    return Expected(kind, place.node, place.topic, 0, header.base_offset)
 
 
 # --- order of batches and segments -----------------------------------------------------------------------------------
