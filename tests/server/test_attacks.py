@@ -29,6 +29,7 @@ from insync.client.request_builder import build_request
 from insync.client.scram import Scram
 from insync.cluster.cluster import Cluster
 from insync.node.apis.describe_configs import STATE_KEY
+from insync.quorum.config import METADATA_DIRECTORY
 from insync.security.acl import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from insync.security.certificates import Authority
 from insync.security.principal import MappingRuleError, map_name, parse_rules
@@ -532,6 +533,45 @@ def test_a_topic_that_may_not_be_described_looks_like_one_that_is_missing(target
     assert 'insync_authorization_denied_total{operation="DESCRIBE",resource_type="TOPIC"}' in metrics_of(target, 1)
 
 
+def old_request(api: str, version: int, body: dict[str, Any]) -> Any:
+    return build_request(codec.request_type(APIS[api].key, version), body)
+
+
+def old_produce(version: int, names: tuple[str, ...], acks: int = -1) -> Any:
+    records = bytes(batch.build([batch.NewRecord(key=None, value=b"v")], timestamp_ms=1_700_000_000_000))
+    topics = tuple({"name": name, "partition_data": ({"index": 0, "records": records},)} for name in names)
+    body = {"transactional_id": None, "acks": acks, "timeout": ms(1_000), "topic_data": topics}
+    return old_request("produce", version, body)
+
+
+def old_fetch(version: int, names: tuple[str, ...], replica_id: int = -1, session_id: int = 0) -> Any:
+    line = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0, "last_fetched_epoch": -1}
+    line |= {"log_start_offset": -1, "partition_max_bytes": 1_000}
+    topics = tuple({"topic": name, "partitions": (line,)} for name in names)
+    body = {"replica_id": replica_id, "max_wait": ms(0), "min_bytes": 1, "max_bytes": 1_000, "isolation_level": 0}
+    body |= {"session_id": session_id, "session_epoch": 5 if session_id else -1, "topics": topics, "rack_id": ""}
+    return old_request("fetch", version, body | {"forgotten_topics_data": (), "cluster_id": None})
+
+
+def test_versions_that_name_topics_do_not_show_which_exist(target: Target) -> None:
+    """A3: the translator refuses names that do not exist before the node sees the request."""
+    pairs = [((HIDDEN,), ("absent",)), (("other", HIDDEN), ("other", "absent")), ((HIDDEN, "x"), ("absent", "x"))]
+    with target.log_in("mallory") as mallory:
+        for hidden, absent in pairs:
+            for version in (3, 6, 12):
+                shown, expected = (mallory.ask(old_produce(version, names)) for names in (hidden, absent))
+                assert repr(shown) == repr(expected).replace("absent", HIDDEN), version
+            for version in (4, 7, 12):
+                for replica_id, session_id in ((-1, 0), (2, 0), (-1, 77), (2, 77)):
+                    requests = (old_fetch(version, names, replica_id, session_id) for names in (hidden, absent))
+                    shown, expected = (mallory.ask(request) for request in requests)
+                    assert repr(shown) == repr(expected).replace("absent", HIDDEN), (version, replica_id, session_id)
+    for name in (HIDDEN, "absent"):
+        with target.log_in("mallory") as mallory:
+            mallory.send(old_produce(12, (name,), acks=0))
+            assert mallory.is_closed(), name
+
+
 def metrics_of(target: Target, node: int) -> str:
     address = f"http://127.0.0.1:{target.cluster.nodes[node].metrics_port}/metrics"
     with urllib.request.urlopen(address, timeout=TIMEOUT_S) as page:
@@ -567,7 +607,10 @@ def test_files_with_keys_are_their_owners_only(target: Target) -> None:
     files += target.directory.parent.rglob("bootstrap.checkpoint")
     assert len(files) > len(target.cluster.nodes)
     assert not [path for path in files if path.stat().st_mode & 0o077]
-    assert target.directory.stat().st_mode & 0o077 == 0
+    private = [target.directory]
+    for node in target.cluster.nodes.values():
+        private += [node.directory, node.directory / "data" / METADATA_DIRECTORY]
+    assert not [path for path in private if path.stat().st_mode & 0o077]
 
 
 # --- quotas -----------------------------------------------------------------------------------------------------------

@@ -104,9 +104,11 @@ def _check_fetch(request: fetch.FetchRequest, access: Access, node: NodeFacts) -
     if _is_for_metadata_log(request):
         if access.may_on_cluster(Operation.CLUSTER_ACTION):
             return None
-        return Refused(fetch.FetchResponse(throttle_time=NO_DURATION, error_code=CLUSTER_REFUSED, responses=()))
+        return Refused(_refuse_fetch(CLUSTER_REFUSED))
     if request.replica_state.replica_id < 0 or access.may_on_cluster(Operation.CLUSTER_ACTION):
         return None
+    if request.session_id:
+        return Refused(_refuse_fetch(ErrorCode.fetch_session_id_not_found))
     topics = tuple(
         fetch.FetchableTopicResponse(
             topic_id=topic.topic_id,
@@ -114,8 +116,11 @@ def _check_fetch(request: fetch.FetchRequest, access: Access, node: NodeFacts) -
         )
         for topic in request.topics
     )
-    error = ErrorCode.none if topics else ErrorCode.fetch_session_id_not_found
-    return Refused(fetch.FetchResponse(throttle_time=NO_DURATION, error_code=error, responses=topics))
+    return Refused(_refuse_fetch(ErrorCode.none, topics))
+
+
+def _refuse_fetch(error: ErrorCode, topics: tuple[fetch.FetchableTopicResponse, ...] = ()) -> fetch.FetchResponse:
+    return fetch.FetchResponse(throttle_time=NO_DURATION, error_code=error, responses=topics)
 
 
 def _is_for_metadata_log(request: fetch.FetchRequest) -> bool:

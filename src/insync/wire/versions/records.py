@@ -90,6 +90,8 @@ def downgrade_produce(response: Any, target: Any, context: RequestContext, names
         topics.append((name, [_with_old_error(line(partition)) for partition in topic.partition_responses]))
     for name, refused in context.refused_by_topic().items():
         topics.append((name, [_refused_produce_line(line, index, error) for index, error in refused]))
+    if context.refused:
+        _restore_order(topics, [topic.name for topic in context.client_request.topic_data])
     responses = tuple([topic_type(name=name, partition_responses=tuple(lines)) for name, lines in topics])
     return convert(response, target, responses=responses)
 
@@ -160,15 +162,19 @@ def downgrade_fetch(response: Any, target: Any, context: RequestContext, names: 
     for topic in response.responses:
         name = context.name_of(names, topic.topic_id)
         topics.append((name, [_with_old_error(line(check(partition))) for partition in topic.partitions]))
-    for name, refused in context.refused_by_topic().items():
+    # A response that is an error as a whole has no partitions.
+    refused_names = {} if response.error_code is not ErrorCode.none else context.refused_by_topic()
+    for name, refused in refused_names.items():
         topics.append((name, [line(refused_fetch_line(index, error)) for index, error in refused]))
+    if context.refused:
+        _restore_order(topics, [topic.topic for topic in context.client_request.topics])
     responses = tuple([topic_type(topic=name, partitions=tuple(lines)) for name, lines in topics])
     return convert(response, target, responses=responses)
 
 
 def refused_fetch_line(index: int, error: ErrorCode) -> fetch.PartitionData:
     return fetch.PartitionData(
-        partition_index=index, error_code=error, high_watermark=-1, aborted_transactions=None, records=b""
+        partition_index=index, error_code=error, high_watermark=-1, aborted_transactions=(), records=b""
     )
 
 
@@ -183,6 +189,13 @@ def _refuse_if_zstd(partition: fetch.PartitionData) -> fetch.PartitionData:
 
 
 # --- both ---
+
+
+def _restore_order(topics: list[tuple[str, list[Any]]], names: list[str]) -> None:
+    """A3: the order of a response must not say which topics the translator refused because they do not exist, and which
+    the node refused because the client may not see them."""
+    positions = {name: position for position, name in reversed(list(enumerate(names)))}
+    topics.sort(key=lambda topic: positions.get(topic[0], len(names)))
 
 
 def _with_old_error(line: Any) -> Any:
