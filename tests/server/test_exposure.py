@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import socket
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from insync.server import properties
 from insync.server.acceptor import Acceptor
+from insync.server.process import has_exposed_secrets
 from insync.server.server import Server
 
 NEEDED = "node.id=1\nprocess.roles=broker,controller\ncontroller.quorum.voters=1@one:9093\nlog.dirs=/d\n"
@@ -58,3 +60,21 @@ def test_a_node_that_others_reach_says_once_what_it_lacks(caplog: pytest.LogCapt
 def test_metrics_are_for_this_machine_unless_told_otherwise() -> None:
     assert properties.parse(NEEDED, "f").metrics_host == "127.0.0.1"
     assert properties.parse(f"{NEEDED}insync.metrics.host=0.0.0.0\n", "f").metrics_host == "0.0.0.0"
+
+
+@pytest.mark.parametrize(
+    ("more", "mode", "is_exposed"),
+    [
+        ("ssl.keystore.password=x\n", 0o644, True),
+        ("listener.name.plaintext.plain.sasl.jaas.config=x\n", 0o604, True),
+        ("ssl.keystore.password=x\n", 0o640, False),
+        ("ssl.keystore.location=/k\n", 0o644, False),
+    ],
+)
+def test_passwords_in_a_file_that_everybody_reads_are_warned_of(
+    tmp_path: Path, more: str, mode: int, is_exposed: bool
+) -> None:
+    file = tmp_path / "node.properties"
+    file.write_text(NEEDED + more)
+    file.chmod(mode)
+    assert has_exposed_secrets(str(file), properties.load(str(file))) == is_exposed

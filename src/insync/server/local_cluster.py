@@ -391,7 +391,7 @@ class LocalCluster:
         cluster_layout.save(self.directory, self.layout)
         for node in self.layout.nodes:
             data = data_directory(self.directory, node.id)
-            data.parent.mkdir(exist_ok=True)
+            data.parent.mkdir(exist_ok=True, mode=0o777 if self.security is None else 0o700)
             (data.parent / "node.properties").write_text(self._properties(self.nodes[node.id]))
             if is_formatted(str(data)):
                 continue

@@ -15,7 +15,7 @@ from typing import Any
 from insync import event_loop, memory
 from insync.errors import InvariantError
 from insync.escaping import log_value, printable
-from insync.server import properties
+from insync.server import listeners, properties
 from insync.server.properties import Properties, PropertiesError
 from insync.server.server import Server
 from insync.server.startup_error import CANNOT_START, StartupError
@@ -42,6 +42,9 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
     gc.set_threshold(GC_THRESHOLD, 20, 50)
     for key in settings.unused:
         log.info("event=setting_without_effect key=%s", key)
+    if has_exposed_secrets(path, settings):
+        advice = "Every user of this machine can read passwords in it. Run chmod o-r."
+        log.warning("event=secrets_exposed file=%s advice=%s", log_value(path), log_value(advice))
     try:
         stop = event_loop.run(make_server(settings).run())
     except (StartupError, InvariantError, MalformedFrameError) as error:  # it cannot start with these files
@@ -60,6 +63,10 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
     advice = advice_for(stop.error)
     log.error("event=stopped clean=false reason=%s advice=%s", log_value(stop.reason), log_value(advice))
     return FAILED
+
+
+def has_exposed_secrets(path: str, settings: Properties) -> bool:
+    return any(map(listeners.is_secret, settings.as_written)) and bool(os.stat(path).st_mode & 0o004)
 
 
 def advice_for(error: OSError | None) -> str:

@@ -12,8 +12,10 @@ from collections.abc import Callable, Collection
 
 from insync.escaping import log_value
 from insync.metadata.security_records import MECHANISMS, to_scram_credential
+from insync.node.config import NodeConfig
 from insync.node.node import Node
 from insync.node.node_view import NodeTopicNames
+from insync.quorum.config import METADATA_DIRECTORY
 from insync.sansio import Shutdown, Stop
 from insync.security.scram import ScramUsers
 from insync.server import assembly, metrics_endpoint, ownership, sockets
@@ -66,7 +68,7 @@ class Server:
         config = assembly.node_config(self.properties, identity, ports)
         disk, network = self.disk(), self.network(loop)
         threads = DiskThreads(disk, loop)
-        node = assembly.make_node(config, disk)
+        node = self._make_node(config, disk)
         runner = Runner(node, threads, self.notes, loop)
         peers = runner.peers = Peers(node.id, self._route_to(node, security), runner.step, loop, network)
         runner.use_turns(turns)
@@ -148,6 +150,15 @@ class Server:
         """Bound before the node starts: an address in use must not stop a node that already serves."""
         port = self.properties.metrics_port
         return None if port is None else sockets.bind(self.properties.metrics_host, port)
+
+    def _make_node(self, config: NodeConfig, disk: ServerDisk) -> Node:
+        """A new metadata log is for the owner only: it will have credentials, by which passwords can be guessed."""
+        metadata = os.path.join(self.properties.directory, METADATA_DIRECTORY)
+        is_new = not os.path.isdir(metadata)
+        node = assembly.make_node(config, disk)
+        if is_new:
+            os.chmod(metadata, 0o700)
+        return node
 
     def _warn_of_exposure(self, listening: Collection[tuple[Acceptor, socket.socket]]) -> None:
         """Once: other machines reach this node, and it does not protect what they send, or itself."""

@@ -298,6 +298,7 @@ def _copy_log(directory: Path, source: int, target: int) -> None:
         if disk.exists(leftover):
             disk.rmtree(leftover)
     disk.mkdir(_NEW)
+    os.chmod(data_directory(directory, target) / _NEW, 0o700)
     for name in sorted(os.listdir(copy_from)):
         if name != state_file.FILE_NAME and (copy_from / name).is_file():
             disks.write_plainly(disk, f"{_NEW}/{name}", (copy_from / name).read_bytes(), sync=True)
