@@ -15,7 +15,7 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check unit test pythons wheel-smoke dist damage sim mutants mutation fuzz bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark lock clean
+.PHONY: help setup check unit test pythons wheel-smoke dist damage sim mutants mutation fuzz bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark spark-versions spark-connect lock clean
 
 help: ## List the targets
 	@echo "make <target>   (PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) SEEDS=$(SEEDS))"
@@ -113,6 +113,16 @@ interop-spark: setup apache-kafka spark-kafka ## Spark's own Kafka connector on 
 
 interop-java: setup apache-kafka ## Apache's Java client and tools on our nodes and files, our commands on Apache's brokers
 	$(BIN)/pytest interop/java
+
+# Environments of their own under build/, several hundred megabytes each. Needs a package index.
+SPARK_VERSIONS := 4.0.5 4.1.4 4.2.1 4.3.0
+spark-versions: setup ## The Spark sources and sink with each of SPARK_VERSIONS
+	sh tools/need_debian.sh $(JAVA)
+	$(BIN)/python tools/spark_versions.py $(SPARK_VERSIONS)
+
+spark-connect: setup ## The Spark sources and sink in a session of Spark Connect, whose packages are not in the lock
+	sh tools/need_debian.sh $(JAVA)
+	$(BIN)/python tools/spark_versions.py --connect 4.3.0
 
 # pip-tools lives in build/, outside the environment that it pins.
 lock: setup ## Rewrite requirements.lock from pyproject.toml (needs a package index)

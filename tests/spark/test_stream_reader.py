@@ -16,9 +16,10 @@ from insync.client.sync_client import SyncClient
 from insync.spark.data_loss import DataLossError
 from insync.spark.executor import read_offsets
 from insync.spark.option_values import OptionError
+from insync.spark.progress import describe_progress
 from insync.spark.source_options import read_source_options
 from insync.spark.stream_offsets import StreamOffset, lag
-from insync.spark.stream_reader import StreamReader
+from insync.spark.stream_reader import StreamReader, UnlimitedStreamReader
 from insync.testing import Cluster
 from tests.spark.spark_data import numbered, produce
 
@@ -115,7 +116,47 @@ def test_a_limited_batch_reads_partitions_in_proportion(spark_cluster: Cluster) 
     assert query.next() == numbered(0, 9) + numbered(100, 101)
     shown = {"endOffset": json.dumps(query.offset), "latestOffset": json.dumps(query.reader.reportLatestOffset())}
     assert lag(shown) == {("shares", 0): 81, ("shares", 1): 9}
+    source = describe_progress({"sources": [{"description": "class@1", **shown}]})["sources"][0]
+    assert source["description"] == "insync[Subscribe[shares]]"
+    estimate = int(source["metrics"].pop("estimatedTotalBytesBehindLatest"))
+    assert 90 * 10 < estimate < 90 * 200
+    assert source["metrics"] == {
+        "minOffsetsBehindLatest": "9",
+        "maxOffsetsBehindLatest": "81",
+        "avgOffsetsBehindLatest": "45.0",
+    }
     query.reader.stop()
+
+
+def test_older_versions_of_spark_do_not_say_where_the_last_batch_ended(spark_cluster: Cluster) -> None:
+    """PySpark 4.0 and 4.1: batches are the same, also the first one after a restart."""
+    spark_cluster.create_topic("older", partitions=1)
+    produce(spark_cluster.bootstrap, "older", numbered(0, 5))
+    options = read_source_options(
+        {"kafka.bootstrap.servers": spark_cluster.bootstrap, "subscribe": "older", "startingOffsets": "latest"},
+        streaming=True,
+    )
+    reader = UnlimitedStreamReader(options, ("value",))
+    start = through_text(reader.initialOffset())
+    first = through_text(reader.latestOffset())
+    assert first != start  # the start has to reach the checkpoint
+    assert Query(reader).run_batch(start, first) == []
+    produce(spark_cluster.bootstrap, "older", numbered(5, 7))
+    second = through_text(reader.latestOffset())
+    assert Query(reader).run_batch(first, second) == numbered(5, 7)
+    assert through_text(reader.latestOffset()) == second
+    reader.stop()
+    produce(spark_cluster.bootstrap, "older", numbered(7, 9))
+    reader = UnlimitedStreamReader(options, ("value",))
+    third = through_text(reader.latestOffset())
+    assert Query(reader).run_batch(second, third) == numbered(7, 9)
+    reader.stop()
+    reader = UnlimitedStreamReader(options, ("value",))
+    too_far = {**second, "older": {"0": 99}}
+    end = through_text(reader.latestOffset())
+    with pytest.raises(DataLossError, match="missing"):
+        reader.partitions(too_far, end)
+    reader.stop()
 
 
 def test_a_batch_waits_for_enough_records_up_to_the_delay(spark_cluster: Cluster) -> None:

@@ -14,12 +14,14 @@ from __future__ import annotations
 import os
 import sys
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from insync.spark.data_loss import Cause, DataLossError, Loss
 from insync.spark.data_source import InsyncDataSource
 from insync.spark.log_source import LogDataSource
 from insync.spark.option_values import OptionError
+from insync.spark.progress import describe_progress
 from insync.spark.stream_offsets import lag
 from insync.spark.worker import suppress_idle_worker_traceback
 
@@ -29,8 +31,12 @@ _INTERPRETER_SETTINGS = ("spark.pyspark.python", "spark.pyspark.driver.python")
 def register(spark: SparkSession) -> None:
     """Make `format("insync")` and `format("insync-log")` available in a session."""
     _use_this_interpreter(spark)
-    spark.dataSource.register(InsyncDataSource)
-    spark.dataSource.register(LogDataSource)
+    for source in (InsyncDataSource, LogDataSource):
+        try:
+            spark.dataSource.register(source)
+        except AnalysisException as error:  # PySpark 4.0 does not replace a source that it found by itself
+            if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+                raise
 
 
 def _use_this_interpreter(spark: SparkSession) -> None:
@@ -48,4 +54,14 @@ def _use_this_interpreter(spark: SparkSession) -> None:
 
 suppress_idle_worker_traceback()
 
-__all__ = ["Cause", "DataLossError", "InsyncDataSource", "LogDataSource", "Loss", "OptionError", "lag", "register"]
+__all__ = [
+    "Cause",
+    "DataLossError",
+    "InsyncDataSource",
+    "LogDataSource",
+    "Loss",
+    "OptionError",
+    "describe_progress",
+    "lag",
+    "register",
+]

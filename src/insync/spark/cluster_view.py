@@ -11,7 +11,7 @@ from insync.client import groups, offsets, topics
 from insync.client.client import Client
 from insync.client.errors import NoBrokerError, UnknownTopicError, raise_for_error
 from insync.client.model import Offset, Topic, TopicPartition
-from insync.client.offsets import LATEST
+from insync.client.offsets import EARLIEST, LATEST
 from insync.client.sync_client import SyncClient
 from insync.spark.option_values import OptionError, log
 from insync.spark.planning import Offsets
@@ -103,6 +103,27 @@ class ClusterView:
     def describe_configs(self, names: Sequence[str], keys: Sequence[str]) -> dict[str, dict[str, str]]:
         """Settings of topics; a topic whose settings cannot be read is left out."""
         return self._client.call(lambda cluster: topics.describe_topic_configs(cluster, names, keys))
+
+    def measure_bytes_per_offset(
+        self, described: Mapping[str, Topic], latest: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, float]:
+        """On the leaders' disks; without empty partitions, and those whose leader does not tell."""
+        leaders = {
+            (topic.name, partition.index): partition.leader
+            for topic in described.values()
+            for partition in topic.partitions
+            if (topic.name, partition.index) in latest
+        }
+        brokers = sorted({leader for leader in leaders.values() if leader >= 0})
+        logs = self._client.call(
+            lambda cluster: offsets.describe_replica_logs(cluster, brokers, tuple(described.values()))
+        )
+        earliest = ClusterView.list_offsets_and_epochs(self, dict.fromkeys(latest, EARLIEST), described)  # not a lake's
+        return {
+            key: logs[leader][key].size / (latest[key] - earliest[key].offset)
+            for key, leader in leaders.items()
+            if key in logs.get(leader, {}) and latest[key] > earliest[key].offset
+        }
 
     def remember_epochs(self, epochs: Iterable[tuple[str, int, int]]) -> None:
         """Ignore from now on leaders of older epochs than these (topic id, partition, leader epoch)."""

@@ -15,11 +15,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from insync.spark.batch_reader import make_batch_reader
+from insync.spark.option_values import OptionError
 from insync.spark.read_task import COLUMNS, HEADERS
 from insync.spark.schemas import select_columns, to_ddl
 from insync.spark.sink.writers import make_batch_writer, make_stream_writer
 from insync.spark.source_options import read_source_options
-from insync.spark.stream_reader import StreamReader
+from insync.spark.stream_reader import RejectedStreamReader, make_stream_reader
 
 
 class InsyncDataSource(DataSource):
@@ -38,7 +39,12 @@ class InsyncDataSource(DataSource):
         return make_batch_reader(read_source_options(self.options, streaming=False), select_columns(schema, COLUMNS))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
-        return StreamReader(read_source_options(self.options, streaming=True), select_columns(schema, COLUMNS))
+        try:
+            return make_stream_reader(
+                read_source_options(self.options, streaming=True), select_columns(schema, COLUMNS)
+            )
+        except OptionError as error:
+            return RejectedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         return make_batch_writer(self.options, schema, overwrite)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql.types import StructType
 
 from insync.spark.option_values import OptionError
+from insync.spark.pyspark_versions import HAS_ROWS_WITHOUT_COLUMNS, VERSION
 
 
 def to_ddl(columns: Mapping[str, str]) -> str:
@@ -15,6 +16,8 @@ def to_ddl(columns: Mapping[str, str]) -> str:
 
 def select_columns(schema: StructType, columns: Mapping[str, str]) -> tuple[str, ...]:
     """The names in a user's schema. Raises if one does not exist or has another type."""
+    if not schema.fields and not HAS_ROWS_WITHOUT_COLUMNS:
+        raise OptionError(f"Spark reads rows without columns since version 4.1; this is {VERSION}: name a column")
     for field in schema.fields:
         if field.name not in columns:
             raise OptionError(f"there is no column '{field.name}'; there are {', '.join(columns)}")

@@ -16,6 +16,7 @@ from insync.lake.directory import LakeError, load_ledger
 from insync.lake.journal import JournalError
 from insync.spark.java_pattern import JavaPatternError, compile_java_pattern
 from insync.spark.option_values import OptionError, OptionValues, log
+from insync.spark.pyspark_versions import HAS_ADMISSION_CONTROL, VERSION
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 CLIENT_ID = "insync-spark"
@@ -70,6 +71,8 @@ class SourceOptions:
     topics: tuple[str, ...] = ()
     pattern: str = ""
     """A regular expression of Python for the names of topics."""
+    subscribed_pattern: str = ""
+    """The pattern as it was given."""
     whole_name: bool = False
     """The pattern has to match the whole name; otherwise any part of it."""
     assigned: tuple[TopicPartition, ...] = ()
@@ -105,13 +108,14 @@ def read_source_options(options: Mapping[str, str], *, streaming: bool) -> Sourc
     end = _ending_position(values, streaming=streaming)
     start = _position(values, "starting", LATEST if streaming else EARLIEST)
     _reject_empty_query(start, end, streaming=streaming)
-    _check_batch_limits(values)
+    _check_batch_limits(values, streaming=streaming)
     return SourceOptions(
         bootstrap=values.bootstrap(),
         client=values.client_settings(used=(*READING, "isolation.level")),
         isolation=_isolation(values),
         topics=_topics(values),
         pattern=_pattern(values),
+        subscribed_pattern=values.get("subscribePattern").strip(),
         assigned=_assigned(values),
         start=start,
         end=end,
@@ -238,7 +242,10 @@ def _reject_empty_query(start: Position | None, end: Position | None, *, streami
 # --- limits ----------------------------------------------------------------------------------------------------------
 
 
-def _check_batch_limits(values: OptionValues) -> None:
+def _check_batch_limits(values: OptionValues, *, streaming: bool) -> None:
+    for name in ("minOffsetsPerTrigger", "maxOffsetsPerTrigger"):
+        if streaming and name in values and not HAS_ADMISSION_CONTROL:
+            raise values.error(name, f"Spark limits streams of Python sources since version 4.2; this is {VERSION}")
     low, high = values.number("minOffsetsPerTrigger"), values.number("maxOffsetsPerTrigger")
     if low is not None and high is not None and low > high:
         options = " and ".join(values.describe(name) for name in ("minOffsetsPerTrigger", "maxOffsetsPerTrigger"))

@@ -62,7 +62,7 @@ def lag(source: Mapping[str, Any]) -> Offsets:
 
     `source` is an entry of `query.lastProgress["sources"]`.
     """
-    end, latest = (StreamOffset.from_dict(_parse(source.get(name))) for name in ("endOffset", "latestOffset"))
+    end, latest = (StreamOffset.from_dict(parse_offset(source.get(name))) for name in ("endOffset", "latestOffset"))
     return {key: max(0, offset - end.offsets.get(key, 0)) for key, offset in latest.offsets.items()}
 
 
@@ -78,6 +78,7 @@ def _flatten(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
     return {(topic, int(index)): int(offset) for topic, rest in nested.items() for index, offset in rest.items()}
 
 
-def _parse(offset: Any) -> Any:
+def parse_offset(offset: Any) -> Any:
     """Progress reports carry offsets as text or as an object, depending on the API."""
-    return (json.loads(offset) if isinstance(offset, str) else offset) or {}
+    parsed = json.loads(offset) if isinstance(offset, str) else offset
+    return parsed if isinstance(parsed, dict) else {}

@@ -18,26 +18,35 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 
 from insync.client.errors import ClientError
+from insync.client.model import TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.spark.cluster_snapshot import ClusterSnapshot, find_batch_start, snapshot_cluster
 from insync.spark.cluster_view import ClusterView
 from insync.spark.executor import read_offsets
 from insync.spark.lake_view import open_view, plan_lake_tasks
 from insync.spark.planning import OffsetRange, Offsets, backlog, limit_batch, split_ranges
+from insync.spark.progress import describe_source, measure_lag
+from insync.spark.pyspark_versions import (
+    HAS_ADMISSION_CONTROL,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 from insync.spark.read_task import ReadTask
 from insync.spark.source_options import Position, SourceOptions
-from insync.spark.stream_offsets import StreamOffset, by_topic
+from insync.spark.stream_offsets import EXTENSION, StreamOffset, by_topic
 
+SIZE_INTERVAL_S = 60.0
+"""How often brokers are asked for the sizes of logs, for the lag in bytes."""
 log = logging.getLogger("insync.spark")
+
+
+def make_stream_reader(options: SourceOptions, columns: tuple[str, ...]) -> DataSourceStreamReader:
+    return (StreamReader if HAS_ADMISSION_CONTROL else UnlimitedStreamReader)(options, columns)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -48,7 +57,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: StreamOffset | None = None
         self._target: ClusterSnapshot | None = None
         """Where an AvailableNow run ends."""
-        self._reported: Offsets = {}
+        self._latest: ClusterSnapshot | None = None
+        self._end: Offsets = {}
+        """Where the last batch ended."""
+        self._bytes_per_offset: dict[TopicPartition, float] = {}
+        self._sized_s: float | None = None
         self._committed: Offsets = {}
         self._last_batch_s: float | None = None
 
@@ -74,7 +87,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._commit_group(done.offsets)
         self._view.remember_epochs((done.id_of(topic), index, epoch) for (topic, index), epoch in done.epochs.items())
         now = self._target or snapshot_cluster(self._view, must_exist=False)
-        self._reported = now.offsets
+        self._latest, self._end = now, done.offsets
         begin = find_batch_start(self._view, done, now, fail=self._options.fail_on_data_loss)
         unlimited = isinstance(limit, ReadAllAvailable)
         if not unlimited and not done.initial and self._should_wait(begin, now.offsets):
@@ -85,11 +98,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not done.initial and end == begin and begin == done.offsets:
             return start
         self._last_batch_s = time.monotonic()
+        self._end = end
         origin = begin if done.initial else {key: at for key, at in begin.items() if done.offsets.get(key) != at}
         return StreamOffset(end, now.epochs, now.ids, origin).to_dict()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        return by_topic(self._reported) or None
+        """With what else is worth reporting: `progress` says why here."""
+        if self._latest is None or not self._latest.latest:
+            return None
+        self._measure_sizes(self._latest)
+        metrics = measure_lag(self._end, self._latest.offsets, self._bytes_per_offset)
+        extension = {"description": describe_source(self._options), "metrics": metrics}
+        return {**by_topic(self._latest.offsets), EXTENSION: extension}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         before, after = StreamOffset.from_dict(start), StreamOffset.from_dict(end)
@@ -157,6 +177,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         return (time.monotonic() - self._last_batch_s) * 1_000 < self._options.max_delay_ms
 
+    def _measure_sizes(self, now: ClusterSnapshot) -> None:
+        """Now and then, while the stream is behind. Brokers need not answer."""
+        due = self._sized_s is None or time.monotonic() - self._sized_s > SIZE_INTERVAL_S
+        if not due or not any(backlog(self._end, now.offsets).values()):
+            return
+        self._sized_s = time.monotonic()
+        try:
+            self._bytes_per_offset = self._view.measure_bytes_per_offset(now.topics, now.offsets)
+        except ClientError as error:
+            log.debug("no sizes of logs: %s", error)
+
     def _commit_group(self, done: Offsets) -> None:
         """For lag monitoring. A failure does not stop the query: its progress is in the checkpoint."""
         if not self._options.group or not done or done == self._committed:
@@ -167,3 +198,59 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning("the lag of group '%s' is not up to date: %s", self._options.group, error)
         else:
             self._committed = done
+
+
+class UnlimitedStreamReader(StreamReader):
+    """For PySpark 4.0 and 4.1, which call `latestOffset` without the offset that the last batch ended at. It is known
+    but for the first batch after a restart; that one looks for losses, and for the start of new partitions, when its
+    tasks are planned."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        super().__init__(options, columns)
+        self._previous: dict[str, Any] | None = None
+        self._is_start_unknown = False
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        self._previous = super().initialOffset()
+        return self._previous
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
+        if self._previous is not None:
+            self._previous = super().latestOffset(self._previous, ReadAllAvailable())
+        else:
+            now = snapshot_cluster(self._view, must_exist=False)
+            self._is_start_unknown = True
+            self._previous = StreamOffset(now.offsets, now.epochs, now.ids).to_dict()
+        return self._previous
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        if self._is_start_unknown and end == self._previous:
+            end = self._with_start(StreamOffset.from_dict(start), StreamOffset.from_dict(end)).to_dict()
+        self._is_start_unknown = False
+        self._previous = self._previous or end
+        return super().partitions(start, end)
+
+    def _with_start(self, before: StreamOffset, after: StreamOffset) -> StreamOffset:
+        now = snapshot_cluster(self._view, must_exist=False)
+        begin = find_batch_start(self._view, before, now, fail=self._options.fail_on_data_loss)
+        origin = {key: at for key, at in begin.items() if key in after.offsets and at != before.offsets.get(key)}
+        return StreamOffset(after.offsets, after.epochs, after.ids, after.origin | origin)
+
+
+class RejectedStreamReader(DataSourceStreamReader):
+    """For options with a mistake. PySpark hides an error of `streamReader` behind an UnboundLocalError of its own."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        raise self._error
+
+    def latestOffset(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: N802
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        raise self._error

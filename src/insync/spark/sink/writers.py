@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from insync.spark.executor import write_rows
 from insync.spark.option_values import OptionError
+from insync.spark.pyspark_versions import DataSourceStreamArrowWriter
 from insync.spark.sink.fence import Fence
 from insync.spark.sink.options import SinkOptions, check_columns, read_sink_options
 
