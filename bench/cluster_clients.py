@@ -7,7 +7,7 @@ successes are not reported to Python one by one where only their number counts; 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,10 @@ ANY = -1
 """The client's own choice of partition."""
 
 
+Bootstrap = str | Mapping[str, Any]
+"""The addresses of brokers, or all settings that a client needs to connect."""
+
+
 class BenchError(Exception):
     """The cluster failed during a measurement."""
 
@@ -43,9 +47,9 @@ class Rate:
         return self.records / self.seconds
 
 
-def settings(bootstrap: str, more: dict[str, Any] | None = None) -> dict[str, Any]:
+def settings(bootstrap: Bootstrap, more: dict[str, Any] | None = None) -> dict[str, Any]:
     return {
-        "bootstrap.servers": bootstrap,
+        **({"bootstrap.servers": bootstrap} if isinstance(bootstrap, str) else bootstrap),
         "reconnect.backoff.ms": 20,
         "reconnect.backoff.max.ms": 200,
         "log_level": 0,
@@ -54,7 +58,7 @@ def settings(bootstrap: str, more: dict[str, Any] | None = None) -> dict[str, An
     }
 
 
-def create_topic(bootstrap: str, name: str, partitions: int) -> None:
+def create_topic(bootstrap: Bootstrap, name: str, partitions: int) -> None:
     """Try until the topic exists: the brokers may still be starting."""
     admin = AdminClient(settings(bootstrap))
     topic = NewTopic(name, num_partitions=partitions, replication_factor=REPLICATION)
@@ -71,12 +75,12 @@ def create_topic(bootstrap: str, name: str, partitions: int) -> None:
             time.sleep(_NOT_YET_S)
 
 
-def leader_and_isr(bootstrap: str, topic: str, partition: int = 0) -> tuple[int, list[int]]:
+def leader_and_isr(bootstrap: Bootstrap, topic: str, partition: int = 0) -> tuple[int, list[int]]:
     metadata = AdminClient(settings(bootstrap)).list_topics(topic, timeout=30).topics[topic].partitions[partition]
     return metadata.leader, metadata.isrs
 
 
-def write_to_each(bootstrap: str, places: Iterable[Place]) -> float:
+def write_to_each(bootstrap: Bootstrap, places: Iterable[Place]) -> float:
     """One record to every partition; returns the seconds until all are acknowledged."""
     failures: list[KafkaError] = []
 
@@ -93,7 +97,7 @@ def write_to_each(bootstrap: str, places: Iterable[Place]) -> float:
     return time.monotonic() - began
 
 
-def produce_for(bootstrap: str, places: list[Place], size: int, seconds: float) -> Rate:
+def produce_for(bootstrap: Bootstrap, places: list[Place], size: int, seconds: float) -> Rate:
     """Produce as fast as the cluster accepts it, evenly over the partitions; returns what was acknowledged."""
     failures: list[KafkaError] = []
     quiet = {"delivery.report.only.error": True, "on_delivery": lambda error, _: failures.append(error)}
@@ -109,7 +113,7 @@ def produce_for(bootstrap: str, places: list[Place], size: int, seconds: float) 
     return Rate(records, time.monotonic() - began)
 
 
-def warm_up(bootstrap: str, places: list[Place], size: int, least_s: float) -> None:
+def warm_up(bootstrap: Bootstrap, places: list[Place], size: int, least_s: float) -> None:
     """Produce for at least this long, and until it gets no faster: a JVM compiles meanwhile."""
     best, worse, began = 0.0, 0, time.monotonic()
     while worse < 2 or time.monotonic() - began < least_s:
@@ -127,7 +131,7 @@ def _burst(producer: Producer, topic: str, value: bytes, partition: int, count: 
             producer.poll(0.001)
 
 
-def consume_all(bootstrap: str, topic: str, partitions: int) -> Rate:
+def consume_all(bootstrap: Bootstrap, topic: str, partitions: int) -> Rate:
     """Consume every partition from its beginning, timed from the first message on.
 
     By default librdkafka rests for a second whenever 100,000 messages wait in its queue, which would be measured here.
@@ -153,7 +157,7 @@ def _next(consumer: Consumer, most: int) -> list[Message]:
     return messages
 
 
-def latencies_ms(bootstrap: str, topic: str, size: int, per_second: float, seconds: float) -> list[float]:
+def latencies_ms(bootstrap: Bootstrap, topic: str, size: int, per_second: float, seconds: float) -> list[float]:
     """From produce() to the acknowledgement, for records sent at an even rate; every tenth is measured."""
     latencies: list[float] = []
 

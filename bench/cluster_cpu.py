@@ -18,16 +18,22 @@ FOLLOWER = Row("cpu.follower", "CPU per 16 KB request, follower", "us", aim=f"at
 
 
 def measure(side: Side, results: Results, requests: int) -> None:
+    leader_us, follower_us = spend(side, requests)
+    results.add(LEADER, side.name, leader_us)
+    results.add(FOLLOWER, side.name, follower_us)
+
+
+def spend(side: Side, requests: int) -> tuple[float, float]:
+    """Microseconds of the leader and of a follower per request."""
     clients.create_topic(side.bootstrap, TOPIC, 1)
     clients.write_to_each(side.bootstrap, [(TOPIC, 0)])
     leader, _ = clients.leader_and_isr(side.bootstrap, TOPIC)
-    producer = RawProducer(side.address(leader), TOPIC)
+    producer = RawProducer(side.address(leader), TOPIC, side.security)
     _warm_up(side, producer, leader, requests // 2)
     spent = _spent_us(side, producer, requests)
     producer.close()
     followers = [used for node, used in spent.items() if node != leader]
-    results.add(LEADER, side.name, spent[leader])
-    results.add(FOLLOWER, side.name, sum(followers) / len(followers))
+    return spent[leader], sum(followers) / len(followers)
 
 
 def _warm_up(side: Side, producer: RawProducer, leader: int, requests: int) -> None:

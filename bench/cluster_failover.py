@@ -59,7 +59,7 @@ def measure(side: Side, results: Results, rows: tuple[Row, ...], trials: int) ->
 
 
 def _trial(side: Side) -> float:
-    writer = Writer(side.bootstrap)
+    writer = Writer(side.cluster.bootstrap)
     steady = time.monotonic() + STEADY_S
     writer.write_until(lambda: writer.acknowledged > steady)
     leader, _ = clients.leader_and_isr(side.bootstrap, TOPIC)

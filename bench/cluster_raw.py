@@ -6,13 +6,22 @@ time. `DEPTH` requests are in flight at any moment.
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import ssl
 import time
+from collections.abc import Mapping
 from struct import Struct
+from typing import Any
 
 from cluster_clients import BenchError
+from cluster_sides import USER
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
 
+from insync.client import sasl
+from insync.client.apis import Api
+from insync.client.request_builder import build_request
+from insync.server.local_security import MECHANISM, LocalSecurity
 from insync.wire import batch, codec
 from insync.wire.errors import ErrorCode
 from insync.wire.types import ms
@@ -24,12 +33,44 @@ ACKS_ALL = -1
 _LENGTH = Struct(">i")
 
 
+def connect(address: tuple[str, int], security: LocalSecurity | None) -> socket.socket:
+    """With the handshake of TLS, if the cluster is secured."""
+    sock = socket.create_connection(address, timeout=60)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if security is None:
+        return sock
+    return ssl.create_default_context(cafile=str(security.ca)).wrap_socket(sock, server_hostname=address[0])
+
+
+def log_in(sock: socket.socket, security: LocalSecurity) -> None:
+    credentials = sasl.Credentials(mechanism=MECHANISM, username=USER, password=security.users[USER])
+
+    async def ask(api: Api, values: Mapping[str, Any]) -> Any:
+        request = build_request(codec.pinned_request_type(api.key), values)
+        return codec.decode_response(exchange(sock, codec.encode_request(request, 1, "bench")), type(request))[1]
+
+    asyncio.run(sasl.authenticate(ask, credentials, "the broker"))
+
+
+def exchange(sock: socket.socket, frame: bytes) -> bytes:
+    """Send one request, and return its answer."""
+    sock.sendall(_LENGTH.pack(len(frame)) + frame)
+    answer = b""
+    while len(answer) < 4 or len(answer) < 4 + _LENGTH.unpack_from(answer)[0]:
+        received = sock.recv(1 << 16)
+        if not received:
+            raise BenchError("the broker closed the connection")
+        answer += received
+    return answer[4:]
+
+
 class RawProducer:
     """Sends to partition 0 of one topic, on a connection to its leader."""
 
-    def __init__(self, leader: tuple[str, int], topic: str) -> None:
-        self._socket = socket.create_connection(leader, timeout=60)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, leader: tuple[str, int], topic: str, security: LocalSecurity | None = None) -> None:
+        self._socket = connect(leader, security)
+        if security is not None:
+            log_in(self._socket, security)
         self._answers = self._socket.makefile("rb")
         frame = codec.encode_request(_request(topic), 1, "bench")
         self._frame = _LENGTH.pack(len(frame)) + frame

@@ -66,7 +66,7 @@ def _frames(*requests: Any) -> Work:
 
 FLOODS: dict[str, Work] = {
     "nothing": lambda stage: _idle,
-    "librdkafka, acks=1, one record a batch": lambda stage: floods.librdkafka(stage.side.bootstrap, FLOOD),
+    "librdkafka, acks=1, one record a batch": lambda stage: floods.librdkafka(stage.side.cluster.bootstrap, FLOOD),
     "Produce acks=1, one record": _frames(floods.produce_request(FLOOD, 1, 1, 20)),
     "Produce acks=all, one record": _frames(floods.produce_request(FLOOD, -1, 1, 20)),
     "Produce acks=1, 900 KB": _frames(floods.produce_request(FLOOD, 1, 9, 100_000)),

@@ -3,9 +3,9 @@
 Numbers depend on the machine; what counts are the ratios within one run. `cluster` is a cluster of real processes with
 Apache Kafka beside it, where its jars are; `cluster.startup` and the like are parts of it. Measured only when they are
 named: `cluster.worst_wait`, which floods a node with every API and tells how long others wait; `large_requests`,
-`metadata_steps` and `metadata_churn`, which look at requests with many entries and at big metadata changes; `security`,
-which compares SASL_SSL with PLAINTEXT; `spark`, which needs a Java runtime, and its parts, such as `spark.rows`. The
-options are for clusters and Spark.
+`metadata_steps` and `metadata_churn`, which look at requests with many entries and at big metadata changes; `spark`,
+which needs a Java runtime, and its parts, such as `spark.rows`. `security` compares SASL_SSL with PLAINTEXT, of both
+clusters. The options are for clusters and Spark; of `security`, FILE has the suffix .security.json.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ import sys
 from pathlib import Path
 
 ALONE = ("wire", "storage", "replication", "node_produce", "simulator", "scale")
-ALONE_IF_NAMED = ("large_requests", "metadata_steps", "metadata_churn", "security")
+ALONE_IF_NAMED = ("large_requests", "metadata_steps", "metadata_churn")
 CLUSTER = "cluster"
 PARTS = tuple(f"{CLUSTER}.{group}" for group in ("startup", "load", "tail", "cpu", "failover", "partitions"))
 WORST_WAIT = "cluster.worst_wait"
+SECURITY = "security"
 SPARK = "spark"
 SPARK_PARTS = tuple(f"{SPARK}.{part}" for part in ("decode", "rows", "files", "scale", "campaign"))
-BENCHMARKS = (*ALONE, *ALONE_IF_NAMED, CLUSTER, *PARTS, WORST_WAIT, SPARK, *SPARK_PARTS)
+BENCHMARKS = (*ALONE, *ALONE_IF_NAMED, CLUSTER, *PARTS, WORST_WAIT, SECURITY, SPARK, *SPARK_PARTS)
 
 
 def main() -> int:
     arguments = _arguments()
-    names = arguments.names or [*ALONE, CLUSTER]
+    names = arguments.names or [*ALONE, CLUSTER, SECURITY]
     failed = [name for name in (*ALONE, *ALONE_IF_NAMED) if name in names and not _run(name)]
     for whole, parts in ((CLUSTER, PARTS), (SPARK, SPARK_PARTS)):
         groups = [name.partition(".")[2] for name in names if name in parts and whole not in names]
@@ -35,6 +36,8 @@ def main() -> int:
             failed.append(whole)
     if WORST_WAIT in names and not _run("cluster_worst_wait", *_options(arguments)):
         failed.append(WORST_WAIT)
+    if SECURITY in names and not _run(SECURITY, *_options(arguments, suffix=".security.json")):
+        failed.append(SECURITY)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
@@ -55,9 +58,11 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _options(arguments: argparse.Namespace) -> list[str]:
+def _options(arguments: argparse.Namespace, suffix: str = "") -> list[str]:
     flags = [flag for flag in ("--quick", "--without-kafka") if getattr(arguments, flag[2:].replace("-", "_"))]
-    return [*flags, *(("--json", str(arguments.json)) if arguments.json else ())]
+    if arguments.json is None:
+        return flags
+    return [*flags, "--json", str(arguments.json.with_suffix(suffix) if suffix else arguments.json)]
 
 
 def _run(name: str, *options: str) -> bool:

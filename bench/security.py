@@ -1,117 +1,173 @@
-"""What security costs: a cluster of three with PLAINTEXT and with SASL_SSL, TLS between its nodes and an authorizer.
+"""What security costs: PLAINTEXT beside SASL_SSL, of insync and, where its jars are, of Apache Kafka.
 
-    python bench/security.py [--seconds S] [--rounds N]
+    python bench/security.py [--quick] [--without-kafka] [--json FILE]
 
-One confluent-kafka producer writes records of 1 kB with acks=all to six partitions, and one consumer reads them, for S
-seconds on each cluster in turn. What counts are the ratios. The CPU time of the nodes is that of the same seconds, per
-MB that was produced. Then one TLS handshake of a client with SCRAM, from the connection to the first answer.
+Each is a cluster of three, with TLS between its nodes and an authorizer where clients use SASL_SSL with SCRAM-SHA-512.
+The four are measured in turn, in rounds, each with only its own processes running, by the same client on the same
+machine. What counts are the ratios. CPU is that of all nodes, or of the client, in the same seconds.
+
+librdkafka cuts a batch of uncompressed records into TLS records of about 2 kB, each of which costs both sides. The CPU
+per request of 16 KB is measured with a client that does not.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import json
+import resource
 import statistics
-import sys
+import struct
 import time
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+import cluster_clients as clients
+import cluster_cpu
+from cluster_raw import connect, exchange
+from cluster_results import INSYNC, KAFKA
+from cluster_sides import Side, cluster_of, kafka_says
+from common import table
 
-from insync.cluster.cluster import Cluster
+from insync.server.local_security import LocalSecurity
 
 PARTITIONS = 6
-VALUE = os.urandom(1_000)
-TICKS = os.sysconf("SC_CLK_TCK")
-QUEUE = 20_000
-HANDSHAKES = 20
+SIZES = (1_000, 100)
+CONNECTIONS = 300
+API_VERSIONS = struct.pack(">hhih", 18, 0, 1, -1)
+"""The first request of every client; it is answered before authentication."""
+SIDES = tuple((name, is_secured) for name in (INSYNC, KAFKA) for is_secured in (False, True))
+
+SideKey = tuple[str, bool]
+"""The name of a side, and whether it is secured."""
 
 
-def measure_produce(settings: dict[str, Any], seconds: float) -> float:
-    """MB/s that were acknowledged."""
-    producer = Producer({**settings, "acks": "all", "linger.ms": 5, "queue.buffering.max.messages": QUEUE})
-    started, sent = time.monotonic(), 0
-    while time.monotonic() - started < seconds:
-        try:
-            producer.produce("load", VALUE)
-            sent += 1
-        except BufferError:
-            producer.poll(0.01)
-    if producer.flush(60):
-        raise SystemExit("records were not delivered")
-    return sent * len(VALUE) / 1e6 / (time.monotonic() - started)
+@dataclass(frozen=True, slots=True)
+class Effort:
+    rounds: int = 2
+    warm_up_s: float = 12.0
+    seconds: float = 5.0
+    requests: int = 4_000
 
 
-def measure_consume(settings: dict[str, Any], seconds: float) -> float:
-    """MB/s, from the start of all partitions on."""
-    consumer = Consumer({**settings, "group.id": "bench", "enable.auto.commit": False})
-    consumer.assign([TopicPartition("load", index, 0) for index in range(PARTITIONS)])
-    consumer.consume(1, 30)
-    started, size = time.monotonic(), 0
-    while time.monotonic() - started < seconds:
-        messages = consumer.consume(5_000, 1)
-        size += sum(len(message.value() or b"") for message in messages)
-        if not messages:
-            break
-    rate = size / 1e6 / (time.monotonic() - started)
-    consumer.close()
-    return rate
+QUICK = Effort(rounds=1, warm_up_s=3.0, seconds=2.0, requests=1_000)
 
 
-def measure_logins(settings: dict[str, Any]) -> float:
-    """Milliseconds from the connection to the first answer, the median of several."""
-    times = []
-    for _ in range(HANDSHAKES):
-        started = time.monotonic()
-        AdminClient(settings).list_topics(timeout=30)
-        times.append((time.monotonic() - started) * 1e3)
-    return statistics.median(times)
+def measure(side: Side, effort: Effort) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for size in SIZES:
+        topic, warm_up_s = f"load-{size}", effort.warm_up_s if size == SIZES[0] else 1.0
+        clients.create_topic(side.bootstrap, topic, PARTITIONS)
+        clients.warm_up(side.bootstrap, [(topic, clients.ANY)], size, warm_up_s)
+        produce = partial(clients.produce_for, side.bootstrap, [(topic, clients.ANY)], size, effort.seconds)
+        consume = partial(clients.consume_all, side.bootstrap, topic, PARTITIONS)
+        for title, run in ((f"produce {size} B", produce), (f"consume {size} B", consume)):
+            values |= measure_load(title, size, side, run)
+    leader_us, follower_us = cluster_cpu.spend(side, effort.requests)
+    values |= {"16 KB request, leader's CPU, us": leader_us, "16 KB request, follower's CPU, us": follower_us}
+    return values | measure_connections(side)
 
 
-def cpu_seconds(cluster: Cluster) -> float:
-    """Of all nodes, in user and kernel mode."""
-    total = 0.0
-    for node in cluster.nodes.values():
-        with open(f"/proc/{node.pid}/stat", encoding="ascii") as file:
-            fields = file.read().rpartition(")")[2].split()
-        total += (int(fields[11]) + int(fields[12])) / TICKS
-    return total
+def measure_load(title: str, size: int, side: Side, run: Callable[[], clients.Rate]) -> dict[str, float]:
+    nodes, client = sum(side.cpu_us().values()), _own_cpu_us()
+    rate = run()
+    nodes, client = sum(side.cpu_us().values()) - nodes, _own_cpu_us() - client
+    megabytes = rate.records * size / 1e6
+    return {
+        f"{title}, MB/s": rate.per_second * size / 1e6,
+        f"{title}, nodes' CPU, ms per MB": nodes / 1e3 / megabytes,
+        f"{title}, client's CPU, ms per MB": client / 1e3 / megabytes,
+    }
 
 
-def measure(security: str | None, seconds: float) -> dict[str, float]:
-    topics = {"load": {"partitions": PARTITIONS}}
-    with Cluster(
-        brokers=3, topics=topics, security=security, users={"alice": "secret"} if security else None
-    ) as cluster:
-        settings = cluster.client_config("alice") if security else {"bootstrap.servers": cluster.bootstrap}
-        measure_produce(settings, 1.0)
-        before = cpu_seconds(cluster)
-        produced = measure_produce(settings, seconds)
-        cpu = (cpu_seconds(cluster) - before) / (produced * seconds)
-        return {
-            "produce, MB/s": produced,
-            "nodes' CPU, ms per MB produced": cpu * 1e3,
-            "consume, MB/s": measure_consume(settings, seconds),
-            "connect and list topics, ms": measure_logins(settings),
+def measure_connections(side: Side) -> dict[str, float]:
+    """A connection with its handshake of TLS, if there is one, and one request."""
+    address, security = side.address(1), side.security
+    for _ in range(CONNECTIONS // 3):
+        _ask_once(address, security)
+    before, began = side.cpu_us()[1], time.monotonic()
+    for _ in range(CONNECTIONS):
+        _ask_once(address, security)
+    took = time.monotonic() - began
+    return {
+        "new connection, ms": took * 1e3 / CONNECTIONS,
+        "new connection, node's CPU, ms": (side.cpu_us()[1] - before) / 1e3 / CONNECTIONS,
+    }
+
+
+def _ask_once(address: tuple[str, int], security: LocalSecurity | None) -> None:
+    with connect(address, security) as sock:
+        exchange(sock, API_VERSIONS)
+
+
+def _own_cpu_us() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return (usage.ru_utime + usage.ru_stime) * 1e6
+
+
+class SecurityResults:
+    """Samples by row and side."""
+
+    def __init__(self, kafka_says: str, sides: list[SideKey]) -> None:
+        self._kafka_says = kafka_says
+        self._sides = sides
+        self._samples: dict[str, dict[SideKey, list[float]]] = {}
+
+    def add(self, side: SideKey, values: dict[str, float]) -> None:
+        for row, value in values.items():
+            self._samples.setdefault(row, {}).setdefault(side, []).append(value)
+            print(f"    {_title(side):16} {row}: {value:.2f}", flush=True)
+
+    def print(self) -> None:
+        has_kafka = (KAFKA, True) in self._sides
+        columns = ["", *(_title(side) for side in self._sides), "insync: SASL_SSL / PLAINTEXT"]
+        if has_kafka:
+            columns += ["kafka: SASL_SSL / PLAINTEXT", "SASL_SSL: insync / kafka"]
+        rows = []
+        for row, samples in self._samples.items():
+            medians = {side: statistics.median(values) for side, values in samples.items()}
+            pairs = [((INSYNC, True), (INSYNC, False))]
+            if has_kafka:
+                pairs += [((KAFKA, True), (KAFKA, False)), ((INSYNC, True), (KAFKA, True))]
+            ratios = [medians[above] / medians[below] if medians[below] else float("nan") for above, below in pairs]
+            rows.append([row, *(medians[side] for side in self._sides), *ratios])
+        table(f"clusters of three, replication factor 3, acks=all (medians); {self._kafka_says}", columns, rows)
+
+    def write(self, path: Path) -> None:
+        rows = {
+            row: {_title(side): values for side, values in samples.items()} for row, samples in self._samples.items()
         }
+        path.write_text(json.dumps({"kafka": self._kafka_says, "rows": rows}, indent=2) + "\n")
 
 
-def main() -> int:
+def _title(side: SideKey) -> str:
+    return f"{side[0]} {'SASL_SSL' if side[1] else 'PLAINTEXT'}"
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="one round, shorter")
+    parser.add_argument("--without-kafka", action="store_true", help="measure insync only")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample to this file")
     arguments = parser.parse_args()
-    samples: dict[str | None, list[dict[str, float]]] = {None: [], "sasl_ssl": []}
-    for _ in range(arguments.rounds):
-        for security, rows in samples.items():
-            rows.append(measure(security, arguments.seconds))
-    print(f"{f'median of {arguments.rounds}':34} {'PLAINTEXT':>10} {'SASL_SSL':>10} {'ratio':>6}")
-    for row in samples[None][0]:
-        plain, secured = (statistics.median(sample[row] for sample in rows) for rows in samples.values())
-        print(f"{row:34} {plain:10.1f} {secured:10.1f} {secured / plain:6.2f}")
-    return 0
+    effort = QUICK if arguments.quick else Effort()
+    available, heading = kafka_says()
+    if arguments.without_kafka:
+        available, heading = False, "Kafka: left out"
+    sides = [side for side in SIDES if available or side[0] == INSYNC]
+    results = SecurityResults(heading, sides)
+    for _ in range(effort.rounds):
+        for name, is_secured in sides:
+            with cluster_of(name, is_secured=is_secured) as side:
+                print(f"  {_title((name, is_secured))}", flush=True)
+                side.launch()
+                side.wait_until_ready()
+                results.add((name, is_secured), measure(side, effort))
+    results.print()
+    if arguments.json:
+        results.write(arguments.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
