@@ -80,7 +80,7 @@ fuzz: setup ## Damaged input for FUZZ_SECONDS, into every decoder, log and node;
 	test -d build/fuzz/tools || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target build/fuzz/tools atheris || true
 	$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
 
-bench: setup ## Measure hot paths, the simulator, and a cluster of real processes, with Kafka beside it where its jars are
+bench: setup ## Measure hot paths, the simulator, and clusters of real processes, with Kafka beside them where its jars are
 	$(BIN)/python bench/run.py
 
 bench-kafka: setup apache-kafka ## The cluster of real processes beside Apache Kafka's (docs/guides/benchmarks.md)
