@@ -420,6 +420,18 @@ def test_a_refusal_is_noted_with_the_rule_that_decided() -> None:
     assert second["rule"] == str(denial)
 
 
+@pytest.mark.parametrize("case", NODE_CASES, ids=lambda case: case.name)
+def test_posing_as_a_node_is_noted_without_an_authorizer_too(case: Case) -> None:
+    """A7, A4."""
+    net = Net(config(1)).up()
+    net.create(ORDERS)
+    net.create(SECRET)
+    net.answered(1, request_of(case, net), FROM_OUTSIDE)
+    (denial,) = denials(net)
+    assert (denial["principal"], denial["host"]) == ("User:ANONYMOUS", "10.0.0.1")
+    assert (denial["operation"], denial["rule"]) == ("CLUSTER_ACTION", "the listener is not for nodes")
+
+
 def test_a_repeated_refusal_is_noted_once_a_minute() -> None:
     """A7: with how many were not noted."""
     net = Net(secured()).up()

@@ -25,6 +25,7 @@ DENIAL_INTERVAL_MS = 60_000
 MAX_DENIALS_PER_SECOND = 50
 MAX_DENIALS = 10_000
 """Denials that are remembered; then the oldest are forgotten."""
+NOT_FOR_NODES = Decision(False, None, "the listener is not for nodes")
 MAX_DENIED_NAME = 1_024
 """Characters by which denials are told apart: as many as a log line shows. A name may be as long as a request."""
 
@@ -166,7 +167,10 @@ class Access:
         see."""
         authorizer = self._authorizer
         if authorizer is None:
-            return operation is not Operation.CLUSTER_ACTION or self.client.on_node_listener  # A4
+            is_allowed = operation is not Operation.CLUSTER_ACTION or self.client.on_node_listener  # A4
+            if audited and not is_allowed:
+                self._control.note(self, operation, resource_type, name, NOT_FOR_NODES)
+            return is_allowed
         decision = authorizer.authorize(self.client.principal, self.host, operation, resource_type, name)
         if audited and (not decision.allowed or self._control.notes_allowed):
             self._control.note(self, operation, resource_type, name, decision)

@@ -158,15 +158,15 @@ class NodeMetrics:
                 expired.add_metric([acceptor.name], counts.expired)
         yield from (handshakes, logins, failed, renewed, not_renewed, expired)
         control = self._node.access_control
+        denied = CounterMetricFamily(
+            "insync_authorization_denied",
+            "authorization-denied-rate-per-minute, as a count, by operation and type of resource",
+            labels=["operation", "resource_type"],
+        )
+        for (operation, resource_type), count in control.denied.items():
+            denied.add_metric([operation.name, resource_type.name], count)
+        yield denied
         if control.authorizer is not None:
-            denied = CounterMetricFamily(
-                "insync_authorization_denied",
-                "authorization-denied-rate-per-minute, as a count, by operation and type of resource",
-                labels=["operation", "resource_type"],
-            )
-            for (operation, resource_type), count in control.denied.items():
-                denied.add_metric([operation.name, resource_type.name], count)
-            yield denied
             yield _gauge("acls", "acls-total-count", len(self._node.image.acls))
 
 

@@ -151,9 +151,10 @@ _check_list_offsets = Entries(
 def _check_offset_for_leader_epoch(
     request: offset_for_leader_epoch.OffsetForLeaderEpochRequest, access: Access, node: NodeFacts
 ) -> Outcome:
-    if access.may_on_cluster(Operation.CLUSTER_ACTION, audited=False):
+    is_for_nodes = request.replica_id >= 0 and not access.has_authorizer  # A4
+    if access.may_on_cluster(Operation.CLUSTER_ACTION, audited=is_for_nodes):
         return None
-    if request.replica_id >= 0 and not access.has_authorizer:  # A4
+    if is_for_nodes:
         return Refused(_respond_epochs(tuple(_refuse_epochs(topic, CLUSTER_REFUSED) for topic in request.topics)))
     return _check_epochs(request, access, node)
 
