@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from insync.history import history_file, verdict
 from insync.history.history_file import Event
 from insync.pipeline.audit import history as audit_history
-from insync.pipeline.audit import prefilter
+from insync.pipeline.audit import history_parts, prefilter
 from insync.pipeline.audit.prefilter import CODES
 from tests.pipeline.audit_data import make_history
 
@@ -157,9 +157,7 @@ def test_events_that_cannot_be_checked_are_reported(monkeypatch: pytest.MonkeyPa
     assert "sequence 9 of producer 9 was answered but not sent before" in row["findings"][1]["detail"]
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_the_prefilter_passes_nothing_that_the_checker_objects_to(data: st.DataObject) -> None:
+def damage_randomly(data: st.DataObject) -> list[Event]:
     events = make_history(20)
     for _ in range(data.draw(st.integers(0, 3))):
         index = data.draw(st.integers(0, len(events) - 1))
@@ -172,6 +170,13 @@ def test_the_prefilter_passes_nothing_that_the_checker_objects_to(data: st.DataO
         ):
             change: dict[str, Any] = {field: data.draw(st.integers(-1, 2_500))}
             events[index] = replace(events[index], **change)
+    return events
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_the_prefilter_passes_nothing_that_the_checker_objects_to(data: st.DataObject) -> None:
+    events = damage_randomly(data)
     columns, _ = audit_history.to_events(table(events))
     columns, malformed = audit_history._drop_inconsistent(columns)
     if malformed:
@@ -179,6 +184,126 @@ def test_the_prefilter_passes_nothing_that_the_checker_objects_to(data: st.DataO
     checked = verdict.check_history(events)
     if not checked.ok:
         assert prefilter.find_suspects(columns)
+
+
+# --- parts of a large partition --------------------------------------------------------------------------------------
+
+
+def divide(events: list[Event], size: int) -> dict[int, list[Event]]:
+    """The events by part, as Spark divides them."""
+    acked: dict[tuple[int, int], int] = {}
+    for event in events:
+        if event.kind == "ack" and event.offset >= 0:
+            record = (event.producer, event.sequence)
+            acked[record] = max(acked.get(record, -1), event.offset)
+    parts: dict[int, list[Event]] = {}
+    for event in events:
+        if event.kind in ("send", "ack", "fail"):
+            offset = acked.get((event.producer, event.sequence))
+            part = -1 - (event.sequence % 3) if offset is None else offset // size
+        else:
+            part = max(event.offset, 0) // size
+        if event.kind != "end":
+            parts.setdefault(part, []).append(event)
+    return parts
+
+
+def check_in_parts(events: list[Event], size: int) -> list[tuple[str, int]]:
+    by_time = sorted((event for event in events if event.kind == "end"), key=lambda event: event.time)
+    end = (by_time[-1].offset, by_time[-1].epoch) if by_time else None
+    ends = {("orders", 0): end} if end else {}
+    results: list[dict[str, Any]] = []
+    for part, own in divide(events, size).items():
+        columns = table(own).append_column("part", pa.array([part] * len(own), pa.int32()))
+        results += audit_history.check_part(columns, ends, size).to_pylist()
+    log = {event.crc for event in events if event.kind == "log"}
+    unplaced = {(e.producer, e.sequence) for e in events if e.kind == "ack" and e.offset < 0}
+    sends = [event for event in events if event.kind == "send" and (event.producer, event.sequence) in unplaced]
+    lost = [str(event.sequence) for event in sends if event.crc not in log]
+    joined = audit_history._join_parts("orders", 0, results, end, lost, size)
+    return sorted({(finding[0], finding[2]) for finding in joined["findings"]})
+
+
+@pytest.mark.parametrize(("plant", "kind", "offset"), PLANTS, ids=[plant.__name__ for plant, _, _ in PLANTS])
+@pytest.mark.parametrize("size", [7, 100, 151])
+def test_a_planted_violation_is_found_in_parts(
+    plant: Callable[[list[Event]], None], kind: str, offset: int, size: int
+) -> None:
+    events = make_history(300)
+    assert check_in_parts(events, size) == []
+    plant(events)
+    findings = check_in_parts(events, size)
+    assert kind in {found for found, _ in findings}, findings
+    if plant not in (stale, swap, skip):  # what spans parts is named at their edge
+        assert (kind, offset) in findings
+
+
+def move(events: list[Event], kind: str, offset: int, **changes: Any) -> None:
+    at = index_of(events, kind, offset)
+    events[at] = replace(events[at], **changes)
+
+
+def late_write(events: list[Event]) -> None:
+    """Offset 9 was sent after offset 10 was acknowledged."""
+    at = next(i for i, e in enumerate(events) if e.kind == "send" and (e.producer, e.sequence) == (1, 4))
+    events[at] = replace(events[at], time=1_015)
+    move(events, "ack", 9, time=1_016)
+
+
+def early_list(events: list[Event]) -> None:
+    """The log end 9 was returned after offset 10 was acknowledged, and before 9 was."""
+    move(events, "ack", 9, time=1_020)
+    events.append(Event("list", 1_017, "w", "orders", 0, offset=9, epoch=3, started=1_015))
+
+
+def early_list_after_list(events: list[Event]) -> None:
+    """The log end 9 was returned after 11 had been, in an earlier leader epoch than the last."""
+    events.append(Event("list", 1_050, "w", "orders", 0, offset=11, epoch=2, started=1_040))
+    events.append(Event("list", 1_070, "w", "orders", 0, offset=9, epoch=2, started=1_060))
+
+
+def repeated_sequence(events: list[Event]) -> None:
+    move(events, "log", 10, sequence=3)
+
+
+def skipped_end(events: list[Event]) -> None:
+    del events[index_of(events, "read", 9)]
+
+
+@pytest.mark.parametrize(
+    ("plant", "kind", "check"),
+    [
+        (late_write, "reordered", "_stitch_writes"),
+        (early_list, "stale", "_stitch_lists"),
+        (early_list_after_list, "stale", "_stitch_lists"),
+        (repeated_sequence, "duplicated", "_stitch_log"),
+        (skipped_end, "inconsistent", "_stitch_readers"),
+    ],
+)
+def test_what_spans_parts_is_known_from_their_summaries(
+    plant: Callable[[list[Event]], None], kind: str, check: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S6, S8, S11 and S13: no part shows it by itself."""
+    events = make_history(30)
+    plant(events)
+    assert not verdict.check_history(events).ok
+    assert kind in {found for found, _ in check_in_parts(events, 10)}
+    monkeypatch.setattr(history_parts, check, lambda *_: iter(()))
+    assert kind not in {found for found, _ in check_in_parts(events, 10)}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_parts_show_what_the_whole_history_shows(data: st.DataObject) -> None:
+    """A violation is found, and a sound history has none, wherever it is divided."""
+    events = damage_randomly(data)
+    size = data.draw(st.integers(1, 25))
+    columns, _ = audit_history.to_events(table(events))
+    _, malformed = audit_history._drop_inconsistent(columns)
+    if malformed:
+        return
+    findings = check_in_parts(events, size)
+    assert bool(findings) == (not verdict.check_history(events).ok), findings
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from([0, 1, 2**31 - 1, None])), min_size=1))

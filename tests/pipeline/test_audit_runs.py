@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 from insync.cli.main import app
 from insync.history.history_file import to_line
 from insync.pipeline import outputs
+from insync.pipeline.audit import history, logs
 from insync.pipeline.audit import job as audit
-from insync.pipeline.audit import logs
 from insync.pipeline.audit.job import Audit, AuditOptions
 from insync.pipeline.outputs import OutputError
 from tests.pipeline.audit_data import make_batch, make_history, ten_batches, write_replica
@@ -163,6 +163,22 @@ def test_one_loss_and_one_duplicate_in_a_million_events_are_named(spark: SparkSe
     reported = sorted({(finding.kind, finding.partition, finding.offset) for finding in report.findings})
     assert ("lost", 1, 40_000) in reported
     assert ("duplicated", 3, 50_001) in reported
+    assert {finding[1:] for finding in reported} == {(1, 40_000), (3, 50_001)}
+
+
+def test_partitions_that_are_divided_have_the_same_findings(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S9 and S13: a task has a part of a partition, and what spans parts is known from their summaries."""
+    write_large_history(tmp_path / "history", partitions=4, records=62_500)
+    monkeypatch.setattr(history, "PART_EVENTS", 1_000)
+    monkeypatch.setattr(history, "PART_OFFSETS", 20_000)
+    report = audit.run(spark, AuditOptions(histories=(str(tmp_path / "history"),)))
+    assert report.history is not None
+    assert (report.history.events, report.history.partitions) == (4 * (62_500 * 4 + 1) - 1, 4)
+    assert report.history.sent == report.history.acked == 4 * 62_500
+    reported = {(finding.kind, finding.partition, finding.offset) for finding in report.findings}
+    assert {("lost", 1, 40_000), ("duplicated", 3, 50_001)} <= reported
     assert {finding[1:] for finding in reported} == {(1, 40_000), (3, 50_001)}
 
 

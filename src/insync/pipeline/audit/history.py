@@ -2,14 +2,17 @@
 
 Spark divides a history of any size by partition. A task that has all events of one filters its columns (`prefilter`)
 and passes the rest to the checker (`history.verdict`, on `properties.history_checker`). A small partition goes to the
-checker whole; of a large one it gets the neighbourhood of each suspect.
+checker whole; of a large one it gets the neighbourhood of each suspect. A partition of more than PART_EVENTS events is
+divided by offsets (`history_parts`), so that its size does not matter for the memory of a task.
 
-Tasks get their events unsorted: numpy sorts whole columns faster than Spark sorts rows.
+Tasks get their events unsorted: numpy sorts whole columns faster than Spark sorts rows. Parts are sorted by their
+number only, so that a task holds one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import pickle
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,12 +21,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from insync.history import history_file, verdict
 from insync.pipeline.audit.findings import EMPTY, MALFORMED, AuditResult, Finding
 from insync.pipeline.audit.history_files import LINE_PREFIX, check_history, find_lines, to_local_name
+from insync.pipeline.audit.history_parts import bounds_of, rename_repeats, stitch, summarize
 from insync.pipeline.audit.prefilter import (
     ACK,
     CODES,
@@ -32,6 +36,7 @@ from insync.pipeline.audit.prefilter import (
     LIST,
     LOG,
     SEND,
+    Bounds,
     Events,
     Suspects,
     find_suspects,
@@ -74,6 +79,12 @@ SMALL = 20_000
 """Up to this many events of a partition, the checker sees all."""
 LARGE = 1_000_000
 """Above this the checker sees only neighbourhoods."""
+PART_EVENTS = 2_000_000
+"""A partition with more events is divided."""
+PART_OFFSETS = 250_000
+"""Of one part."""
+UNPLACED_PARTS = 16
+"""Parts for the records without a known offset."""
 NEAR = 500
 """Offsets on both sides of a suspect."""
 MAX_WINDOWS = 200
@@ -135,12 +146,110 @@ def audit_history(
         f.when(odd, f.substring(text, 1, LINE_PREFIX)).alias("text"),
         f.when(odd, file).alias("file"),
     )
-    checked = narrow.repartition("topic", "partition").mapInArrow(_check_partitions, _RESULT)
-    results = run_with_progress(spark, "partitions of the history", checked.collect, on_progress)
+    large = _find_large(spark, narrow, on_progress)
+    if large:
+        is_large = f.struct("topic", "partition").isin([f.struct(f.lit(t), f.lit(p).cast("int")) for t, p in large])
+        whole, divided = narrow.where(~f.coalesce(is_large, f.lit(False))), narrow.where(is_large)
+    else:
+        whole, divided = narrow, None
+    checked = whole.repartition("topic", "partition").mapInArrow(_check_partitions, _RESULT)
+    results: list[Any] = list(run_with_progress(spark, "partitions of the history", checked.collect, on_progress))
+    if divided is not None:
+        results += _check_in_parts(spark, divided, on_progress)
     audited = _sum_results(results)
     if not audited.events:
         audited.findings.append(Finding(EMPTY, "", None, "", -1, -1, name, None, "there is no event in it"))
     return audited
+
+
+def _find_large(spark: SparkSession, narrow: DataFrame, on_progress: OnProgress) -> list[tuple[str, int]]:
+    counts = narrow.where("topic is not null and partition is not null").groupBy("topic", "partition").count()
+    large = counts.where(f.col("count") > PART_EVENTS).select("topic", "partition")
+    rows = run_with_progress(spark, "events of the history", large.collect, on_progress)
+    return sorted((row[0], row[1]) for row in rows)
+
+
+def _check_in_parts(spark: SparkSession, rows: DataFrame, on_progress: OnProgress) -> list[dict[str, Any]]:
+    """Results as those of whole partitions, of partitions that are divided by offsets."""
+    ends = {
+        (row["topic"], row["partition"]): (row["last"]["offset"], row["last"]["epoch"])
+        for row in rows.where(f.col("code") == END)
+        .groupBy("topic", "partition")
+        .agg(f.max(f.struct("time", "offset", "epoch")).alias("last"))
+        .collect()
+    }
+    size = PART_OFFSETS
+    record = Window.partitionBy("topic", "partition", "producer", "sequence")
+    writes = f.col("code").isin(SEND, ACK, FAIL)
+    acked = f.max(f.when((f.col("code") == ACK) & (f.col("offset") >= 0), f.col("offset"))).over(record)
+    placed = rows.where(writes).withColumn("at", acked)
+    others = rows.where(~writes & (f.col("code") != END)).withColumn("at", f.greatest(f.col("offset"), f.lit(0)))
+    unplaced = -1 - f.pmod(f.hash("producer", "sequence"), f.lit(UNPLACED_PARTS))
+    number = f.coalesce(f.floor(f.col("at") / size), unplaced).cast("int")
+    parts = placed.unionByName(others).withColumn("part", number).drop("at")
+    keys = ("topic", "partition", "part")
+    divided = parts.repartition(*keys).sortWithinPartitions(*keys)
+
+    def check(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        prepare_worker()
+        for table in group_by_part(batches):
+            yield from check_part(table, ends, size).to_batches()
+
+    checked = divided.mapInArrow(check, f"{_RESULT}, summary binary")
+    results = run_with_progress(spark, "parts of large partitions", checked.collect, on_progress)
+    lost = _find_unplaced_losses(placed, rows)
+    partitions: dict[tuple[str, int], list[Any]] = {}
+    for row in results:
+        partitions.setdefault((row["topic"], row["partition"]), []).append(row.asDict(recursive=True))
+    return [
+        _join_parts(topic, partition, own, ends.get((topic, partition)), lost.get((topic, partition), []), size)
+        for (topic, partition), own in sorted(partitions.items())
+    ]
+
+
+def _find_unplaced_losses(placed: DataFrame, rows: DataFrame) -> dict[tuple[str, int], list[str]]:
+    """Records that were acknowledged without an offset, and are nowhere in the log."""
+    where = ["topic", "partition"]
+    answered = placed.where((f.col("code") == ACK) & f.col("at").isNull()).select(*where, "producer", "sequence")
+    sends = placed.where((f.col("code") == SEND) & f.col("at").isNull())
+    candidates = sends.join(answered, [*where, "producer", "sequence"], "left_semi")
+    log = rows.where(f.col("code") == LOG).select(*where, "crc")
+    lost: dict[tuple[str, int], list[str]] = {}
+    for row in candidates.join(log, [*where, "crc"], "left_anti").limit(MAX_FINDINGS).collect():
+        text = f"sequence {row['sequence']} of producer {row['producer']} was acknowledged and is nowhere in the log"
+        lost.setdefault((row["topic"], row["partition"]), []).append(text)
+    return lost
+
+
+def _join_parts(
+    topic: str,
+    partition: int,
+    results: Sequence[dict[str, Any]],
+    end: tuple[int, int] | None,
+    lost: Sequence[str],
+    size: int,
+) -> dict[str, Any]:
+    """One result of those of all parts of a partition, with what only all of them show."""
+    names = ("rows", "checked", "sent", "acked", "failed")
+    joined: dict[str, Any] = {name: sum(result[name] for result in results) for name in names}
+    joined |= {"topic": topic, "partition": partition, "rows": joined["rows"] + (end is not None)}
+    malformed = [finding for result in results for finding in result["findings"] if finding["kind"] == MALFORMED]
+    own = [finding for result in results for finding in result["findings"] if finding["kind"] != MALFORMED]
+    findings = [tuple(finding[name] for name in _FINDING[:4]) for finding in own]
+    if end is None:
+        unread = verdict.check_partition(topic, partition, [])
+        findings = [(found.kind, found.property, found.offset, found.detail) for found in unread.findings]
+    else:
+        summaries = [pickle.loads(bytes(result["summary"])) for result in results]
+        findings += stitch(summaries, size, *end)
+        findings += [(history_checker.LOST, "S9", -1, text) for text in lost]
+        findings = rename_repeats(findings, summaries)
+    unique = list(dict.fromkeys(findings))[:MAX_FINDINGS]
+    joined["findings"] = [
+        *(tuple(finding[name] for name in _FINDING) for finding in malformed[:MAX_MALFORMED]),
+        *((*finding, None, None) for finding in unique),
+    ]
+    return joined
 
 
 def _code() -> Any:
@@ -206,8 +315,47 @@ def split_by_partition(table: pa.Table) -> Iterator[pa.Table]:
         yield table.slice(start, end - start)
 
 
-def check_partition(table: pa.Table) -> pa.Table:
-    """`table` has all events of one partition, in any order."""
+def group_by_part(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The events of each part; the batches are sorted by topic, partition and part."""
+    held: list[pa.RecordBatch] = []
+    key: tuple[Any, ...] | None = None
+    for batch in batches:
+        for piece in _split_sorted(batch):
+            own = tuple(piece.column(name)[0].as_py() for name in ("topic", "partition", "part"))
+            if held and own != key:
+                yield pa.Table.from_batches(held)
+                held = []
+            key = own
+            held.append(piece)
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _split_sorted(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if not batch.num_rows:
+        return
+    columns = [batch.column(name) for name in ("topic", "partition", "part")]
+    codes = [np.asarray(pc.fill_null(column.dictionary_encode().indices, -1)) for column in columns]
+    changed = np.any([np.diff(code) != 0 for code in codes], axis=0)
+    for start, end in pairwise([0, *(np.flatnonzero(changed) + 1).tolist(), batch.num_rows]):
+        yield batch.slice(start, end - start)
+
+
+def check_part(table: pa.Table, ends: dict[tuple[str, int], tuple[int, int]], size: int) -> pa.Table:
+    """`table` has all events of one part of a partition. The result has a summary for `stitch`."""
+    topic, partition, part = (table[name][0].as_py() for name in ("topic", "partition", "part"))
+    end = ends.get((topic, partition))
+    bounds = None if end is None else bounds_of(part, size, *end)
+    if part < 0 and end is not None:  # records without offsets: nothing of the log is here
+        bounds = Bounds(-1, -1, *end)
+    result = check_partition(table, bounds, is_part=True)
+    events, names = to_events(table.filter(pc.greater_equal(table["code"], 0)))
+    summary = pickle.dumps(summarize(events, names, part))
+    return result.append_column("summary", pa.array([summary], pa.binary()))
+
+
+def check_partition(table: pa.Table, bounds: Bounds | None = None, *, is_part: bool = False) -> pa.Table:
+    """`table` has all events of one partition, in any order; with `is_part`, those of a part of it."""
     topic, partition = table["topic"][0].as_py(), table["partition"][0].as_py()
     unknown = pc.less(table["code"], 0)
     malformed = table.filter(unknown)
@@ -218,8 +366,8 @@ def check_partition(table: pa.Table) -> pa.Table:
     problems = [(MALFORMED, "", -1, *_describe_malformed(row)) for row in malformed.slice(0, MAX_MALFORMED).to_pylist()]
     findings: list[Any] = []
     checked = 0
-    if len(events):
-        checked, findings = _check_events(topic, partition, events, names)
+    if len(events) and (bounds is not None or not is_part):
+        checked, findings = _check_events(topic, partition, events, names, bounds)
     row = {
         "topic": topic,
         "partition": partition,
@@ -250,14 +398,23 @@ def to_events(table: pa.Table) -> tuple[Events, list[str]]:
     return events, client.dictionary.to_pylist()
 
 
-def _check_events(topic: str, partition: int, events: Events, names: list[str]) -> tuple[int, list[Any]]:
-    """(number of events that the checker saw, findings)."""
+def _check_events(
+    topic: str, partition: int, events: Events, names: list[str], bounds: Bounds | None = None
+) -> tuple[int, list[Any]]:
+    """(number of events that the checker saw, findings). With `bounds`, the events are a part of the partition's, whose
+    log end is added to them."""
     events, findings = _drop_inconsistent(events)
-    suspects = find_suspects(events)
-    if not suspects and len(events) > SMALL:
+    suspects = find_suspects(events, bounds)
+    if not suspects and (len(events) > SMALL or bounds is not None):
         return 0, findings
+    if bounds is not None:
+        events = _add_end(events, bounds)
+        if bounds.start < 0:  # records without offsets
+            suspects.ids = dict.fromkeys(id_ for id_ in suspects.ids if id_ not in set(events.of_kind(ACK).id.tolist()))
+            suspects.offsets.clear()
     checked = 0
-    for part in [Part(events)] if len(events) <= LARGE else _split_by_suspects(events, suspects):
+    is_whole = bounds is None and len(events) <= LARGE
+    for part in [Part(events)] if is_whole else _split_by_suspects(events, suspects, bounds):
         checked += len(part.events)
         given = list(_to_history_events(topic, partition, part.events, names))
         for finding in verdict.check_partition(topic, partition, given, start=part.start).findings:
@@ -324,13 +481,22 @@ class Part:
     """The properties that can be checked on them; if empty, all."""
 
 
-def _split_by_suspects(events: Events, suspects: Suspects) -> Iterator[Part]:
+def _add_end(events: Events, bounds: Bounds) -> Events:
+    """With the event that says where the log of the partition ends."""
+    values = {"kind": END, "offset": bounds.end, "epoch": bounds.epoch, "time": int(events.time[-1]), "client": 0}
+    columns = {name: getattr(events, name) for name in Events.__dataclass_fields__}
+    added = {name: np.append(column, values.get(name, -1)).astype(column.dtype) for name, column in columns.items()}
+    return Events(**added)
+
+
+def _split_by_suspects(events: Events, suspects: Suspects, bounds: Bounds | None = None) -> Iterator[Part]:
     if suspects.unread:
         yield Part(events.select(events.kind == END))  # there is none, and the checker reports that
         return
     if suspects.ordered or suspects.lists:
         yield Part(_select_unordered(events, suspects), rules=("S6", "S11", "S13"))
-    for low, high in _merge_neighbourhoods(sorted(suspects.offsets))[:MAX_WINDOWS]:
+    start = 0 if bounds is None else bounds.start
+    for low, high in _merge_neighbourhoods(sorted(suspects.offsets), start)[:MAX_WINDOWS]:
         yield Part(_select_window(events, low, high), low, rules=("S8", "S9"))
 
 
@@ -356,10 +522,10 @@ def _append_end(part: Events, events: Events, end: int) -> Events:
     return Events(**{name: np.concatenate((getattr(part, name), closing[name])) for name in closing})
 
 
-def _merge_neighbourhoods(offsets: list[int]) -> list[tuple[int, int]]:
+def _merge_neighbourhoods(offsets: list[int], start: int = 0) -> list[tuple[int, int]]:
     windows: list[tuple[int, int]] = []
     for offset in offsets:
-        low, high = max(0, offset - NEAR), offset + NEAR
+        low, high = max(start, offset - NEAR), offset + NEAR
         if windows and low <= windows[-1][1]:
             windows[-1] = (windows[-1][0], max(high, windows[-1][1]))
         else:

@@ -82,28 +82,43 @@ def number_records(producer: Any, sequence: Any) -> Any:
     return producers.astype(np.int64) * width + (sequence - low)
 
 
-def find_suspects(events: Events) -> Suspects:
+@dataclass(frozen=True)
+class Bounds:
+    """Which offsets the events are about, if they are only a part of a partition's."""
+
+    start: int
+    end: int
+    log_end: int
+    """Of the partition."""
+    epoch: int
+    """The leader epoch in which the log was read."""
+
+
+def find_suspects(events: Events, bounds: Bounds | None = None) -> Suspects:
     """`events` are in the order of time; of simultaneous ones, sends come first."""
     suspects = Suspects()
     ends = events.of_kind(END)
-    if not len(ends):
-        suspects.unread = True
-        return suspects
+    if bounds is None:
+        if not len(ends):
+            suspects.unread = True
+            return suspects
+        end = int(ends.offset[-1])
+        bounds = Bounds(0, end, end, int(ends.epoch[-1]))
     log = events.of_kind(LOG)
     log = log.select(np.argsort(log.offset, kind="stable"))
-    _check_log(log, int(ends.offset[-1]), suspects)
+    _check_log(log, bounds, suspects)
     _check_writes(events, log, suspects)
-    _check_reads(events.of_kind(READ), log, suspects)
-    _check_lists(events, int(ends.offset[-1]), int(ends.epoch[-1]), suspects)
+    _check_reads(events.of_kind(READ), log, bounds.start, suspects)
+    _check_lists(events, bounds.log_end, bounds.epoch, suspects)
     return suspects
 
 
-def _check_log(log: Events, end: int, suspects: Suspects) -> None:
+def _check_log(log: Events, bounds: Bounds, suspects: Suspects) -> None:
     """S9: no holes. S13: each producer's records once, in the order of sending."""
-    expected = np.concatenate(([0], log.offset[:-1] + 1))[: len(log)]
+    expected = np.concatenate(([bounds.start], log.offset[:-1] + 1))[: len(log)]
     suspects.add_offsets(log.offset[log.offset != expected])
-    if (int(log.offset[-1]) + 1 if len(log) else 0) < end:
-        suspects.add_offsets([end - 1])
+    if (int(log.offset[-1]) + 1 if len(log) else bounds.start) < bounds.end:
+        suspects.add_offsets([bounds.end - 1])
     known = log.select((log.producer >= 0) & (log.sequence >= 0))
     known = known.select(np.argsort(known.producer, kind="stable"))
     same = known.producer[1:] == known.producer[:-1]
@@ -142,7 +157,7 @@ def _check_write_order(events: Events, acks: Events, sent: Any, suspects: Suspec
     suspects.add_ordered(floors[early] - 1)
 
 
-def _check_reads(reads: Events, log: Events, suspects: Suspects) -> None:
+def _check_reads(reads: Events, log: Events, start: int, suspects: Suspects) -> None:
     """S8: what was read is in the log at that offset, and no reader skipped anything."""
     if not len(reads):
         return
@@ -154,7 +169,7 @@ def _check_reads(reads: Events, log: Events, suspects: Suspects) -> None:
         suspects.add_offsets(reads.offset)
     for client in np.unique(reads.client):
         own = reads.offset[reads.client == client]
-        expected = np.concatenate(([0], np.maximum.accumulate(own)[:-1] + 1))
+        expected = np.concatenate(([start], np.maximum.accumulate(own)[:-1] + 1))
         suspects.add_offsets(own[own > expected])
 
 
