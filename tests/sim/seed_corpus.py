@@ -12,6 +12,7 @@ CORPUS: dict[int, str] = {
     1030: "S12 did not know that a leader is heard of only once its election is on disk",
     1101: "an opening fetch that arrived late took the follower's partitions out of its session (L6)",
     1142: "a replica that parted in one unclean election was asked to match after the next",
+    1240: "S9 did not see a high watermark that a leader advanced in the very step in which it was replaced",
     1357: "a fetch outlived its sender: S9 did not know that the dead replica held what it then committed",
     1386: "a lossy crash undid a cut that followed an unclean election, and S2 knew nothing of it",
     1663: "an epoch without records, left out when a clean log was opened but not on disk, came back later (S3)",

@@ -7,6 +7,7 @@ data stays in ISR or ELR until the controller notices; it is not checked meanwhi
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from insync.metadata.partition import PartitionKey
@@ -29,6 +30,15 @@ from insync.wire import batch
 
 READ_BYTES = 1 << 20
 _DURING = {"PendingExpand": "hwm_advances_during_expand", "PendingShrink": "hwm_advances_during_shrink"}
+
+
+@dataclass(frozen=True, slots=True)
+class FormerLeader:
+    """A leader that advanced its HWM, and answered clients, in the step in which it then learned of its successor."""
+
+    epoch: int
+    min_isr: int
+    isr_state: object
 
 
 class PartitionChecks:
@@ -199,6 +209,9 @@ class PartitionChecks:
         if leader is not None:
             self._leader_changed(ghost, tracked, broker, replica, leader)
         else:
+            if same and tracked.leader_epoch >= 0 and log.hwm > tracked.hwm:
+                former = FormerLeader(tracked.leader_epoch, ghost.min_isr, tracked.state)
+                self._leader_claims(ghost, tracked, broker, replica, former)
             tracked.leader_epoch = -1
             if same and log.hwm < tracked.hwm:
                 self._hit("hwm_went_down")
@@ -248,7 +261,7 @@ class PartitionChecks:
                 self._check_quorum(ghost, broker, leader.isr_state.maximal_isr)
 
     def _leader_claims(
-        self, ghost: PartitionGhost, tracked: Tracked, broker: int, replica: Any, leader: Leader
+        self, ghost: PartitionGhost, tracked: Tracked, broker: int, replica: Any, leader: Leader | FormerLeader
     ) -> None:
         end, pending = ghost.committed.end, ghost.unclean
         findings = ghost.leader_claims(broker, tracked, replica.log, leader)
