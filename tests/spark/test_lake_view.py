@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -19,12 +20,14 @@ from insync.lake.staging import STAGED, publish
 from insync.lake.writer import RangeWriter
 from insync.pipeline.archive import job as archive
 from insync.pipeline.archive.job import ArchiveOptions
+from insync.spark import lake_task as lake_task_module
 from insync.spark.cluster_view import ClusterView
-from insync.spark.data_loss import DataLossError
-from insync.spark.lake_task import read_lake
+from insync.spark.data_loss import Cause, DataLossError, Loss, report_losses
+from insync.spark.lake_task import read_lake, read_log_or_lake
 from insync.spark.lake_view import LakeTask, LakeView, plan_lake_tasks
 from insync.spark.option_values import OptionError
 from insync.spark.planning import OffsetRange
+from insync.spark.read_task import ReadTask
 from insync.spark.source_options import READ_COMMITTED, SourceOptions, read_source_options
 from insync.testing import Cluster
 from tests.lake.lake_rows import make_rows
@@ -201,6 +204,49 @@ def test_rows_that_are_gone_are_an_error(lake: Lake) -> None:
     (lake.path / next(iter(lake.ledger.files()))).unlink()
     with pytest.raises(LakeError, match="is missing"):
         list(read_lake(missing))
+
+
+class FakeTaskReader:
+    """A log whose records below `log_start` were deleted after the plan was made."""
+
+    log_start = 0
+
+    def __init__(self, task: ReadTask, client: object) -> None:
+        self._task, self.position = task, task.range.start
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        while self.position < self._task.range.end:
+            if self.position < self.log_start:
+                loss = Loss(Cause.RETENTION, *KEY, self.position, self.log_start, self.log_start, "deleted")
+                report_losses((loss,), fail=self._task.options.fail_on_data_loss)
+                self.position = min(self.log_start, self._task.range.end)
+                continue
+            self.position += 1
+            yield pa.RecordBatch.from_pydict({"offset": [self.position - 1]})
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> type[FakeTaskReader]:
+    monkeypatch.setattr(lake_task_module, "TaskReader", FakeTaskReader)
+    monkeypatch.setattr(lake_task_module, "client_for", lambda options: None)
+    monkeypatch.setattr(lake_task_module, "read_task", lambda task: FakeTaskReader(task, None).batches())
+    return FakeTaskReader
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_what_the_log_lost_after_planning_comes_from_the_lake(
+    lake: Lake, log: type[FakeTaskReader], monkeypatch: pytest.MonkeyPatch, *, fail: bool
+) -> None:
+    options = SourceOptions(bootstrap="b", lake=str(lake.path), fail_on_data_loss=fail)
+    task = ReadTask(OffsetRange(*KEY, 15, 50), options, ("offset",), topic_id=str(A))
+    monkeypatch.setattr(log, "log_start", 25)
+    assert offsets_of(read_log_or_lake(task)) == list(range(15, 50))
+    monkeypatch.setattr(log, "log_start", 40)  # the lake ends at 30
+    if fail:
+        with pytest.raises(DataLossError, match="offsets 30 to 39 missing"):
+            list(read_log_or_lake(task))
+    else:
+        assert offsets_of(read_log_or_lake(task)) == [*range(15, 30), *range(40, 50)]
 
 
 # --- options ---------------------------------------------------------------------------------------------------------

@@ -35,7 +35,12 @@ def read_offsets(partition: InputPartition | None) -> Iterator[Any]:
 
         prepare_worker()
         yield from read_lake(partition)
-    if isinstance(partition, ReadTask):
+    elif isinstance(partition, ReadTask) and partition.options.lake:
+        from insync.spark.lake_task import read_log_or_lake
+
+        prepare_worker()
+        yield from read_log_or_lake(partition)
+    elif isinstance(partition, ReadTask):
         from insync.spark.task_reader import read_task
 
         prepare_worker()

@@ -1,8 +1,12 @@
-"""Reads the lake's part of a query, on an executor: the rows of a range of offsets, with the source's columns."""
+"""Reads the lake's part of a query, on an executor: the rows of a range of offsets, with the source's columns.
+
+Also what was planned for the log and is gone when it is to be read: it may have been archived in the meantime.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +15,10 @@ from insync.columnar.buffers import TYPES, rows_without_columns
 from insync.lake.coverage import list_pieces, select_pieces
 from insync.lake.directory import LakeError, load_ledger
 from insync.lake.reader import Selection, Unit, read_rows
+from insync.spark.data_loss import DataLossError
 from insync.spark.lake_view import LakeTask
+from insync.spark.read_task import ReadTask
+from insync.spark.task_reader import TaskReader, client_for, read_task
 
 BATCH_ROWS = 40_000
 """Suits Spark best."""
@@ -37,6 +44,44 @@ def read_lake(task: LakeTask) -> Iterator[pa.RecordBatch]:
                 ) from None
             entries = ledger.entries
             units = _find_units(task, position)
+
+
+def read_log_or_lake(task: ReadTask) -> Iterator[pa.RecordBatch]:
+    """A task of a query with a lake that reads the log. What the log has lost since the query was planned comes from
+    the lake if it has it by now; the rest is a loss."""
+    strict = replace(task.options, fail_on_data_loss=True)
+    position = task.range.start
+    while position < task.range.end:
+        reader = TaskReader(_continue_at(replace(task, options=strict), position), client_for(task.options))
+        try:
+            yield from reader.batches()
+            return
+        except DataLossError:
+            archived = _find_archived(task, reader.position)
+            if archived is None:
+                yield from read_task(_continue_at(task, reader.position))
+                return
+        yield from read_lake(archived)
+        position = archived.range.end
+
+
+def _continue_at(task: ReadTask, position: int) -> ReadTask:
+    return replace(task, range=replace(task.range, start=position))
+
+
+def _find_archived(task: ReadTask, position: int) -> LakeTask | None:
+    """What the lake has from `position` on without a gap; None if it does not have the next offset."""
+    pieces = list_pieces(load_ledger(task.options.lake), task.range.key, task.topic_id)
+    units, end = [], position
+    for piece in select_pieces(pieces, position, task.range.end):
+        if piece.start > end:
+            break
+        units.append(piece.to_unit())
+        end = piece.end
+    if not units:
+        return None
+    offsets = replace(task.range, start=position, end=end)
+    return LakeTask(offsets, task.options.lake, task.topic_id, tuple(units), task.columns)
 
 
 def _find_units(task: LakeTask, position: int) -> tuple[Unit, ...]:

@@ -47,7 +47,7 @@ class CorruptBatchError(ClientError):
 
 
 def read_task(task: ReadTask) -> Iterator[pa.RecordBatch]:
-    yield from TaskReader(task, _client_for(task.options)).batches()
+    yield from TaskReader(task, client_for(task.options)).batches()
 
 
 class TaskReader:
@@ -202,7 +202,7 @@ def to_rows(batch: pa.RecordBatch, rows: int, task: ReadTask) -> pa.RecordBatch:
 _clients: dict[tuple[str, float, ClientSettings], SyncClient] = {}
 
 
-def _client_for(options: SourceOptions) -> SyncClient:
+def client_for(options: SourceOptions) -> SyncClient:
     """Kept from task to task: a worker reads the same cluster again and again, and connecting takes longer than a small
     task. The client replaces lost connections itself."""
     key = options.bootstrap, options.timeout_s, options.client
