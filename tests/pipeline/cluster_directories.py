@@ -130,7 +130,7 @@ def make_log(rng: random.Random, count: int, *, markers: bool = False) -> Batche
     batches: Batches = []
     offset, epoch, sequences = 0, 0, {7: 0, 8: 0}
     for number in range(count):
-        epoch += rng.random() < 0.15
+        epoch += rng.random() < 0.15 or number == count // 2
         size = rng.randint(1, 4)
         producer = rng.choice((7, 8, -1))
         if markers and number % 4 == 3:
