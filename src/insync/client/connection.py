@@ -19,15 +19,14 @@ from typing import Any
 from insync.client import apis, sasl, tls, transport
 from insync.client.apis import Api
 from insync.client.errors import AccessDeniedError, ConnectionLostError, ErrorCode, UnreachableError, UnsupportedError
+from insync.client.frame_stream import EndOfStreamError, FrameLengthError, FrameStream
 from insync.client.request_builder import build_request
 from insync.client.security import PLAINTEXT, Security
 from insync.client.transport import reason
-from insync.wire import codec
+from insync.wire import codec, handwritten_fetch
 from insync.wire.errors import MalformedFrameError
 
 _LENGTH = Struct(">i")
-_LARGEST_FRAME = 1 << 29
-
 _TLS_ALERT = b"\x15\x03"
 """How a TLS listener answers a client that does not speak TLS."""
 _RENEW_AFTER = 0.85
@@ -42,12 +41,11 @@ class Connection:
         "_denied",
         "_gate",
         "_ids",
-        "_reader",
         "_reading",
         "_renew_at",
         "_security",
+        "_stream",
         "_waiting",
-        "_writer",
         "address",
         "client_id",
         "timeout_s",
@@ -56,7 +54,7 @@ class Connection:
 
     def __init__(
         self,
-        streams: transport.Streams,
+        stream: FrameStream,
         address: str,
         client_id: str,
         timeout_s: float,
@@ -67,7 +65,7 @@ class Connection:
         self.timeout_s = timeout_s
         self.versions: dict[int, tuple[int, int]] = {}
         self._security = security
-        self._reader, self._writer = streams
+        self._stream = stream
         self._ids = itertools.count(1)
         self._waiting: dict[int, tuple[asyncio.Future[Any], Any]] = {}
         self._answers = 0
@@ -87,10 +85,10 @@ class Connection:
         connect_timeout_s: float | None = None,
     ) -> Connection:
         """`AccessDeniedError` if TLS or authentication fails, which is not retriable."""
-        streams = await transport.connect(
+        stream = await transport.connect(
             host, port, security.tls, timeout_s if connect_timeout_s is None else connect_timeout_s
         )
-        connection = Connection(streams, f"{host}:{port}", client_id, timeout_s, security)
+        connection = Connection(stream, f"{host}:{port}", client_id, timeout_s, security)
         try:
             await connection._begin(timeout_s if connect_timeout_s is None else connect_timeout_s)
         except BaseException:
@@ -151,8 +149,8 @@ class Connection:
 
     async def close(self) -> None:
         self._reading.cancel()
-        self._writer.close()
-        await asyncio.gather(self._reading, self._writer.wait_closed(), return_exceptions=True)
+        self._stream.close()
+        await asyncio.gather(self._reading, self._stream.wait_closed(), return_exceptions=True)
 
     def _request(self, api: Api, values: Mapping[str, Any], version: int | None) -> Any:
         chosen = self.version(api) if version is None else version
@@ -167,9 +165,9 @@ class Connection:
     async def _send(self, frame: bytes) -> None:
         if not self.is_alive:
             raise ConnectionLostError(f"broker {self.address} closed the connection")
-        self._writer.writelines((_LENGTH.pack(len(frame)), frame))
+        self._stream.write((_LENGTH.pack(len(frame)), frame))
         try:
-            await self._writer.drain()
+            await self._stream.drain()
         except OSError as error:
             raise ConnectionLostError(f"broker {self.address} closed the connection: {reason(error)}") from None
 
@@ -210,7 +208,7 @@ class Connection:
         try:
             await self._authenticate(self._security.sasl)
         except AccessDeniedError:
-            self._writer.close()
+            self._stream.close()
             raise
 
     async def _negotiate(self, timeout_s: float) -> None:
@@ -226,20 +224,16 @@ class Connection:
         why = "it closed the connection"
         try:
             while True:
-                head = await self._reader.readexactly(4)
-                (length,) = _LENGTH.unpack(head)
-                if not self._answers and head.startswith(_TLS_ALERT):
-                    why = "it speaks TLS"
-                    self._denied = AccessDeniedError(
-                        f"{self.address} expects TLS: set security.protocol to SSL or SASL_SSL"
-                    )
-                    return
-                if not 4 <= length <= _LARGEST_FRAME:
-                    why = f"it sent a frame of {length} bytes"
-                    return
-                self._deliver(await self._reader.readexactly(length))
+                self._deliver(await self._stream.read_frame())
                 self._answers += 1
-        except asyncio.IncompleteReadError:
+        except FrameLengthError as error:
+            why = f"it sent a frame of {_LENGTH.unpack(error.head)[0]} bytes"
+            if not self._answers and error.head.startswith(_TLS_ALERT):
+                why = "it speaks TLS"
+                self._denied = AccessDeniedError(
+                    f"{self.address} expects TLS: set security.protocol to SSL or SASL_SSL"
+                )
+        except EndOfStreamError:
             if self._answers == 1 and self._security.sasl is None:
                 why = "it closed the connection at the first request: it probably requires authentication "
                 why += "(set security.protocol)"
@@ -250,10 +244,10 @@ class Connection:
         except OSError as error:
             why = reason(error)
         finally:
-            self._writer.close()
+            self._stream.close()
             self._give_up(why)
 
-    def _deliver(self, frame: bytes) -> None:
+    def _deliver(self, frame: memoryview) -> None:
         future, request_type = self._waiting.get(codec.read_correlation_id(frame), (None, None))
         if future is None or future.done():
             return
@@ -268,9 +262,14 @@ class Connection:
                 future.set_exception(ConnectionLostError(f"lost the connection to broker {self.address}: {reason}"))
 
 
-def _decode(frame: bytes, request_type: Any) -> Any:
+def _decode(frame: memoryview, request_type: Any) -> Any:
+    """The records of a Fetch response are parts of the frame, not copies."""
+    if (request_type.__api_key__, request_type.__version__) == (handwritten_fetch.KEY, handwritten_fetch.VERSION):
+        response = handwritten_fetch.decode_response(frame)
+        if response is not None:
+            return response
     if request_type.__api_key__ == apis.API_VERSIONS.key:
         code = int.from_bytes(frame[4:6], "big", signed=True)
         if code == ErrorCode.unsupported_version.value:
             request_type = codec.request_type(apis.API_VERSIONS.key, 0)
-    return codec.decode_response(frame, request_type)[1]
+    return codec.decode_response(bytes(frame), request_type)[1]

@@ -32,10 +32,11 @@ class ConsumedRecord:
 
 @dataclass(frozen=True, slots=True)
 class FetchedBatches:
-    """Batches as a broker sent them: the first may begin before the fetch offset, the last may be incomplete."""
+    """Batches as a broker sent them: the first may begin before the fetch offset, the last may be incomplete. `data` is
+    bytes, or a read-only view of the answer."""
 
     partition: int
-    data: bytes
+    data: bytes | memoryview
     aborted: tuple[tuple[int, int], ...]
     """(producer id, first offset) of aborted transactions, by offset; only with READ_COMMITTED."""
 
@@ -94,7 +95,7 @@ class Reader:
                     if self._has_retriable_error(data):
                         has_errors = True
                     elif data.records:
-                        yield FetchedBatches(data.partition_index, bytes(data.records), _aborted(data, self._isolation))
+                        yield FetchedBatches(data.partition_index, data.records, _aborted(data, self._isolation))
             await self._after_round(has_errors)
 
     def _unfinished(self) -> list[int]:
@@ -153,7 +154,7 @@ class Reader:
 
     def _take_records(self, fetched: FetchedBatches) -> Iterator[ConsumedRecord]:
         partition = fetched.partition
-        for header, records in visible_records(fetched.data, fetched.aborted, f"{self.topic.name}-{partition}"):
+        for header, records in visible_records(bytes(fetched.data), fetched.aborted, f"{self.topic.name}-{partition}"):
             for record in records:
                 if record.offset >= self.positions[partition] and not self._past_stop(partition, record.offset):
                     yield ConsumedRecord(partition, record)

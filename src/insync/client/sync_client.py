@@ -104,7 +104,7 @@ class SyncClient:
         positions: Mapping[int, int],
         stops: Mapping[int, int],
         *,
-        next_offset_of: Callable[[bytes], int],
+        next_offset_of: Callable[[bytes | memoryview], int],
         isolation: int,
         partition_bytes: int,
         timeout_s: float | None = None,
@@ -137,7 +137,7 @@ class SyncClient:
 
 async def _fetch_all(
     reader: Reader,
-    next_offset_of: Callable[[bytes], int],
+    next_offset_of: Callable[[bytes | memoryview], int],
     answers: queue.SimpleQueue[FetchedBatches | None],
     free_slots: asyncio.Semaphore,
 ) -> None:

@@ -50,7 +50,7 @@ def scan_headers(data: Any) -> tuple[Headers, int, bool]:
     return Headers(*rows.T), int(used), bool(broken)
 
 
-def next_offset(data: bytes) -> int:
+def next_offset(data: bytes | memoryview) -> int:
     """One past the last whole batch; -1 if there is none."""
     headers, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     return int(headers.last_offset[-1]) + 1 if len(headers) else -1

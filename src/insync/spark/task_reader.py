@@ -161,7 +161,7 @@ class TaskReader:
         return f"{self._task.range.topic}-{self._task.range.partition}"
 
 
-def pieces(data: bytes) -> Iterator[memoryview]:
+def pieces(data: bytes | memoryview) -> Iterator[memoryview]:
     """A response in parts that are not too large when decompressed, cut between batches. Not for a response with
     aborted transactions: whether a record counts depends on what precedes it."""
     headers, used, _ = scan_headers(np.frombuffer(data, np.uint8))
@@ -175,7 +175,7 @@ def pieces(data: bytes) -> Iterator[memoryview]:
             yield memoryview(data)[start:end]
 
 
-def newest_epoch(data: bytes, end: int) -> int:
+def newest_epoch(data: bytes | memoryview, end: int) -> int:
     """Of the batches that begin before `end`. What was planned was written in the plan's epoch or an older one."""
     headers, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     return int(headers.leader_epoch[headers.base_offset < end].max(initial=-1))

@@ -112,7 +112,7 @@ def encode_response(msg: Any, correlation_id: int, target: Any = None) -> bytes:
     return head + (b"\x00" if cls.__header_schema__.__flexible__ else b"") + entities.encode(msg, cls)
 
 
-def read_correlation_id(frame: bytes) -> int:
+def read_correlation_id(frame: bytes | memoryview) -> int:
     if len(frame) < 4:
         raise MalformedFrameError(f"response of {len(frame)} bytes is shorter than its header")
     correlation_id: int = _I32.unpack_from(frame)[0]

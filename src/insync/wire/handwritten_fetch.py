@@ -99,22 +99,22 @@ _NONE = ErrorCode.none
 _NULL, _EMPTY = 0, 1
 
 
-def decode_response(frame: bytes) -> fetch.FetchResponse | None:
-    """A frame without its length."""
+def decode_response(frame: bytes | memoryview) -> fetch.FetchResponse | None:
+    """A frame without its length. Of a memoryview the records are parts, not copies."""
     try:
         return _response(frame)
     except (IndexError, StructError, MalformedFrameError):
         return None
 
 
-def _response(frame: bytes) -> fetch.FetchResponse | None:
+def _response(frame: Any) -> fetch.FetchResponse | None:
     _, tags, throttle, error, session_id = _RESPONSE.unpack_from(frame)
     count, pos = read_uvarint(frame, _RESPONSE.size)
     if tags or error or count == 0:
         return None
     topics = []
     for _ in range(count - 1):
-        topic_id = uuid_from(frame[pos : pos + _UUID_SIZE])
+        topic_id = uuid_from(bytes(frame[pos : pos + _UUID_SIZE]))
         partitions, pos = read_uvarint(frame, pos + _UUID_SIZE)
         lines = []
         for _ in range(partitions - 1):
@@ -133,7 +133,7 @@ def _response(frame: bytes) -> fetch.FetchResponse | None:
     )
 
 
-def _line(frame: bytes, pos: int) -> tuple[fetch.PartitionData | None, int]:
+def _line(frame: Any, pos: int) -> tuple[fetch.PartitionData | None, int]:
     index, error, hwm, stable, log_start, aborted, preferred = _LINE.unpack_from(frame, pos)
     size, pos = read_uvarint(frame, pos + _LINE.size)
     end = pos + size - 1

@@ -107,7 +107,7 @@ def _fetch(client: SyncClient, task: ArchiveTask) -> Iterator[tuple[Decoded, int
         yield decoded, *_find_reach(fetched.data, planned.end)
 
 
-def _find_reach(data: bytes, end: int) -> tuple[int, int]:
+def _find_reach(data: bytes | memoryview, end: int) -> tuple[int, int]:
     """The leader epoch of the last batch that begins before `end`, and one past its last offset, at most `end`."""
     headers, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     inside = np.flatnonzero(headers.base_offset < end)

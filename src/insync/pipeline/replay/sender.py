@@ -174,7 +174,7 @@ class Sender:
             partition_bytes=FETCH_BYTES,
         )
         async for fetched in reader.fetch_batches():
-            written, reader.positions[self._key[1]] = advance(written, fetched.data, self._producer)
+            written, reader.positions[self._key[1]] = advance(written, bytes(fetched.data), self._producer)
         return written
 
 

@@ -118,7 +118,7 @@ def _read_rows(
     return np.concatenate(sequences), np.concatenate(row_digests)
 
 
-def _select_batches(data: bytes, producer: tuple[int, int]) -> bytes:
+def _select_batches(data: bytes | memoryview, producer: tuple[int, int]) -> bytes:
     headers, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     chosen = headers.select((headers.producer_id == producer[0]) & (headers.producer_epoch == producer[1]))
     places = zip(chosen.position.tolist(), chosen.size.tolist(), strict=True)
