@@ -6,6 +6,7 @@ JOBS   ?= 2
 SEEDS  ?= 0:2000
 FUZZ_SECONDS ?= 600
 MUTATIONS ?= 500
+TRACE_SEEDS ?= 0:230
 JAVA   := java=default-jre-headless
 
 # Compiled modules are kept: the tests start hundreds of Python processes, and compiling would double what a start takes.
@@ -15,7 +16,7 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check unit test pythons wheel-smoke dist damage sim mutants mutation fuzz bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark spark-versions spark-connect lock clean
+.PHONY: help setup check unit test pythons wheel-smoke dist damage sim mutants mutation tlc validate-traces validate-mutants fuzz bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark spark-versions spark-connect lock clean
 
 help: ## List the targets
 	@echo "make <target>   (PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) SEEDS=$(SEEDS))"
@@ -74,6 +75,21 @@ mutants: setup ## Remove the safeguards one by one; every removal must be caught
 # Samples: all mutations together would take days. A larger MUTATIONS continues a smaller one.
 mutation: setup ## Errors made by rule in MUTATIONS places of the protocol; unit tests, then the simulator, must notice
 	$(BIN)/python -m mutation --sample $(MUTATIONS) --jobs $(JOBS)
+
+# TLC and the specification are tools and no dependencies. SPEC=DIR and MODULES=DIR name checkouts of the specification and
+# of TLA+'s community modules; without them, both are cloned from GitHub.
+TLC := build/tlaplus/libs
+tlc: $(TLC)/.complete ## Fetch TLC, the model checker of TLA+, with Maven
+$(TLC)/.complete: tools/tlaplus/pom.xml
+	mvn -q -B -f tools/tlaplus/pom.xml dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(TLC)"
+	touch $@
+
+VALIDATE = $(BIN)/python tools/validate_traces.py --jobs $(JOBS) --seeds $(TRACE_SEEDS) --spec "$(SPEC)" --modules "$(MODULES)"
+validate-traces: setup tlc ## Let TLC compare simulated runs with the published specification (docs/protocol/validation.md)
+	$(VALIDATE)
+
+validate-mutants: setup tlc ## Remove safeguards one by one; TLC has to reject a trace of each
+	$(VALIDATE) --mutants all
 
 # atheris is a tool and no dependency: without an index to fetch it from, the targets are fuzzed without coverage.
 fuzz: setup ## Damaged input for FUZZ_SECONDS, into every decoder, log and node; findings go to build/fuzz/findings

@@ -405,7 +405,7 @@ def apply_mutant(mutant: Mutant | None) -> Iterator[None]:
     undo: list[tuple[Any, str, Any]] = []
     try:
         for path, make in mutant.patches if mutant else ():
-            owner, name = _resolve(path)
+            owner, name = resolve_attribute(path)
             original = owner.__dict__[name]
             undo.append((owner, name, original))
             setattr(owner, name, make(original))
@@ -415,7 +415,7 @@ def apply_mutant(mutant: Mutant | None) -> Iterator[None]:
             setattr(owner, name, original)
 
 
-def _resolve(path: str) -> tuple[Any, str]:
+def resolve_attribute(path: str) -> tuple[Any, str]:
     """The owner of an attribute and its name, from `package.module:name` or `package.module:Class.name`."""
     module, _, rest = path.partition(":")
     *owners, name = rest.split(".")
