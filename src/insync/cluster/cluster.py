@@ -162,6 +162,7 @@ class Cluster:
 
     @property
     def is_secured(self) -> bool:
+        """Whether it was started with `security`."""
         return self._processes.security is not None
 
     @property
