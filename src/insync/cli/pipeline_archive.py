@@ -58,6 +58,13 @@ def archive(
     isolation: Annotated[str, typer.Option(help="read_committed or read_uncommitted.")] = "read_committed",
     codec: Annotated[str, typer.Option(help=f"Compression of the files: {', '.join(CODECS)}.")] = "lz4",
     rows_per_file: Annotated[int, typer.Option(min=1, help="Offsets per file, at most.")] = 1_000_000,
+    table_format: Annotated[
+        str, typer.Option("--format", help="parquet, or a table per topic: delta or iceberg.")
+    ] = job.PARQUET,
+    catalog: Annotated[
+        str, typer.Option(metavar="URI", help="Iceberg catalog; by default a SQLite file in the lake.")
+    ] = "",
+    namespace: Annotated[str, typer.Option(help="Namespace of Iceberg tables.")] = "insync",
     timeout: Annotated[float, typer.Option(min=1.0, help="Seconds to wait for brokers.")] = 60.0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     master: Master = None,
@@ -65,6 +72,8 @@ def archive(
 ) -> None:
     """Archive topics into a lake of Parquet files, every record exactly once."""
     if verify:
+        if table_format != job.PARQUET:
+            raise usage_error(f"--verify checks lakes of format {job.PARQUET}; tables have tools of their own")
         _verify(lake, "" if offline else bootstrap, timeout, as_json)
         return
     if offline:
@@ -82,12 +91,16 @@ def archive(
         isolation=isolation,
         codec=codec,
         rows_per_file=rows_per_file,
+        table_format=table_format,
+        catalog=catalog,
+        namespace=namespace,
         timeout_s=timeout,
         client=client_config.current_settings(),
     )
     try:
         job.check_options(options)
-        check_lake(options.lake)
+        if options.table_format == job.PARQUET:
+            check_lake(options.lake)
     except (ArchiveError, LakeError) as error:
         raise usage_error(str(error)) from None
     with resumable():

@@ -83,6 +83,10 @@ class Lake:
         """As `open`, for an existing lake, also while an archiver has it open."""
         return _open(load_ledger(path).lake, COMPACTOR, {})
 
+    def data_path(self, topic: str) -> Path:
+        """Below which the files of a topic are written."""
+        return self.path
+
     def close(self) -> None:
         os.close(self._lock)
 

@@ -98,12 +98,17 @@ def remove_temporary_files(directory: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def sync_directory(path: Path) -> None:
+def sync_file(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in it durable."""
+    sync_file(path)
 
 
 def _list_files(directory: Path, *, since: str) -> list[Path]:

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from insync.client.model import TopicPartition
 from insync.lake.directory import Lake, local_path
 from insync.lake.ledger import RANGES, Range
+from insync.lake.tables.ledger import TableLake
 from insync.lake.writer import CODECS
 from insync.pipeline.archive.plan import Plan, find_topics, make_plan, open_view
 from insync.pipeline.archive.rolling import RETENTION_BYTES, RETENTION_MS, Rolling, RollLimits, TopicConfigs
@@ -35,6 +36,7 @@ from insync.pipeline.spark_errors import SparkJobError
 from insync.spark.cluster_view import ClusterView
 from insync.spark.source_options import READ_COMMITTED, READ_UNCOMMITTED
 
+PARQUET, DELTA, ICEBERG = FORMATS = ("parquet", "delta", "iceberg")
 CONFIGS_TTL_S = 60.0
 """How long the retention settings of topics are remembered."""
 FILES_PER_CORE = 4
@@ -63,6 +65,12 @@ class ArchiveOptions(ClusterOptions):
     isolation: str = READ_COMMITTED
     codec: str = "lz4"
     rows_per_file: int = 1_000_000
+    table_format: str = PARQUET
+    """PARQUET for files with a ledger, DELTA or ICEBERG for a table per topic."""
+    catalog: str = ""
+    """URI of the Iceberg catalog; by default a SQLite file in the lake."""
+    namespace: str = "insync"
+    """Of the Iceberg tables."""
 
 
 @dataclass(slots=True)
@@ -107,7 +115,7 @@ def run(
     view = _open_view(options)
     try:
         _has_topics(view, options)  # before a lake is created
-        with Lake.open(options.lake, {"isolation": options.isolation}) as lake:
+        with open_lake(options) as lake:
             archiver = Archiver(spark, options, lake, view, on_progress)
             archiver.summary.removed_orphans = lake.removed_orphans
             archiver.run(stop or threading.Event())
@@ -115,6 +123,24 @@ def run(
         view.close()
     archiver.summary.seconds = time.perf_counter() - started
     return archiver.summary
+
+
+def open_lake(options: ArchiveOptions) -> Lake | TableLake:
+    settings = {"isolation": options.isolation}
+    if options.table_format == PARQUET:
+        return Lake.open(options.lake, settings)
+    root = local_path(options.lake)
+    try:
+        if options.table_format == DELTA:
+            from insync.lake.tables.delta import open_delta_lake
+
+            return TableLake(open_delta_lake(root, settings))
+        from insync.lake.tables.iceberg import open_iceberg_lake
+
+        return TableLake(open_iceberg_lake(root, options.catalog, options.namespace, settings))
+    except ModuleNotFoundError as error:
+        extra = f"pip install 'insync[{options.table_format}]'"
+        raise ArchiveError(f"--format {options.table_format} needs {error.name}: {extra}") from None
 
 
 def check_options(options: ArchiveOptions) -> None:
@@ -130,6 +156,10 @@ def check_options(options: ArchiveOptions) -> None:
         raise ArchiveError(f"unknown codec '{options.codec}'; known are {', '.join(CODECS)}")
     if options.isolation not in (READ_COMMITTED, READ_UNCOMMITTED):
         raise ArchiveError(f"isolation is '{options.isolation}': use {READ_COMMITTED} or {READ_UNCOMMITTED}")
+    if options.table_format not in FORMATS:
+        raise ArchiveError(f"unknown format '{options.table_format}'; known are {', '.join(FORMATS)}")
+    if options.catalog and options.table_format != ICEBERG:
+        raise ArchiveError(f"--catalog is for --format {ICEBERG}; the format is {options.table_format}")
     if options.rows_per_file < 1:
         raise ArchiveError(f"rows per file is {options.rows_per_file}: at least 1")
     if options.roll_bytes < 1:
@@ -163,7 +193,7 @@ class Archiver:
         self,
         spark: SparkSession,
         options: ArchiveOptions,
-        lake: Lake,
+        lake: Lake | TableLake,
         view: ClusterView,
         on_progress: Callable[[Progress], None],
     ) -> None:
@@ -252,7 +282,7 @@ class Archiver:
             client=options.client,
             range=planned,
             leader_epoch=leader_epoch,
-            lake=str(self._lake.path),
+            lake=str(self._lake.data_path(planned.topic)),
             round=self._rounds,
             isolation=options.isolation,
             codec=options.codec,
