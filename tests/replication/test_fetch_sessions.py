@@ -121,6 +121,20 @@ def test_after_a_lost_response_the_fetcher_backs_off_and_opens_a_new_session() -
     assert h.take_fetch(2).request.session_epoch == 0
 
 
+def test_a_leader_that_never_knows_the_session_is_not_asked_without_a_pause() -> None:
+    """F1: a request for a new session cannot have lost one; repeated at once, it would keep both nodes busy."""
+    h = Harness((1, 2), replica_fetch_backoff_ms=1000)
+    h.apply(partition(replicas=(1, 2), isr=(1, 2)))
+    send = h.take_fetch(2)
+    lost = fetch.FetchResponse(
+        throttle_time=send.request.max_wait, error_code=ErrorCode.fetch_session_id_not_found, responses=()
+    )
+    send.on_response(lost, h.now)
+    h[2].collect()
+    assert h[2].sends == []
+    assert h[2].manager.next_deadline() == 1000
+
+
 def test_a_refused_partition_waits_while_the_others_go_on() -> None:
     """F1, F3: it leaves the session during the backoff."""
     h = Harness((1, 2), replica_fetch_backoff_ms=1000)

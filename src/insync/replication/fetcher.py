@@ -184,9 +184,10 @@ class Fetcher:
         if self._is_stopped:
             return
         if response is None or response.error_code is not ErrorCode.none:
+            asked_for_new = self._session_epoch == INITIAL_EPOCH
             # The request that opens the next session names this one, which closes it if it still exists.
             self._session_epoch = INITIAL_EPOCH
-            if response is None or response.error_code not in _SESSION_LOST:
+            if response is None or response.error_code not in _SESSION_LOST or asked_for_new:
                 self._backoff_until = now + self._state.config.replica_fetch_backoff_ms
         else:
             self._session_id = response.session_id

@@ -17,6 +17,7 @@ from insync.node.authorization.errors import (
     TRANSACTIONAL_ID_ERROR,
     TRANSACTIONAL_ID_REFUSED,
 )
+from insync.replication.fetch_session import INITIAL_EPOCH
 from insync.sansio import HangUp
 from insync.security.acl import Operation, ResourceType
 from insync.wire.errors import ErrorCode
@@ -107,7 +108,7 @@ def _check_fetch(request: fetch.FetchRequest, access: Access, node: NodeFacts) -
         return Refused(_refuse_fetch(CLUSTER_REFUSED))
     if request.replica_state.replica_id < 0 or access.may_on_cluster(Operation.CLUSTER_ACTION):
         return None
-    if request.session_id:
+    if request.session_epoch > INITIAL_EPOCH:  # names what changed in a session, which is hidden with its topics
         return Refused(_refuse_fetch(ErrorCode.fetch_session_id_not_found))
     topics = tuple(
         fetch.FetchableTopicResponse(
