@@ -23,6 +23,11 @@ Same(what, expected, observed) ==
     THEN TRUE
     ELSE PrintT(<<"differs", trace, taken + 1, Step.action, what, expected, observed>>) /\ FALSE
 
+\* Whether a log ends with these records.
+Ends(log, tail) ==
+    \A i \in 1..Len(tail) :
+        LET record == log[Len(log) - Len(tail) + i] IN record.epoch = tail[i][1] /\ record.value = tail[i][2]
+
 \* ------------------------------------------------------------------------------------------------------------------
 \* The network. A message has a number: a step receives the one that the trace says. A message that is never received
 \* is lost when it is sent; one that is received again was retransmitted.
@@ -211,6 +216,7 @@ Crash(b) ==
        /\ leo <= LeoOf(b)
        /\ hwm <= leo
        /\ Step.clean => Same("LEO after a clean stop", LeoOf(b), leo)
+       /\ Same("end of the log", Ends(SubSeq(LogOf(b), 1, leo - 1), Step.tail), TRUE)
        /\ broker_state' = [broker_state EXCEPT ![b] =
                               [status         |-> IF Step.clean THEN OFFLINE_CLEAN ELSE OFFLINE_DIRTY,
                                broker_epoch   |-> IF Step.clean THEN broker_state[b].broker_epoch ELSE 0,
@@ -324,13 +330,14 @@ ReplaceReassignment(target) ==
                                     IF complete THEN {} ELSE adding, IF complete THEN {} ELSE removing)
        /\ UnchangedByOperator
 
-\* R5: back to the original replicas, if MinISR of them are in sync.
+\* R5: back to the original replicas, if MinISR of them are in sync. If nothing was added, a cancellation looks like a target
+\* that names all replicas (ReplaceReassignment).
 CancelReassignment ==
     LET md       == con_partition_metadata
         replicas == md.replicas \ md.adding
         isr      == md.isr \ md.adding
-        epoch    == IF md.adding # {} THEN md.leader_epoch + 1 ELSE md.leader_epoch
-    IN /\ ReassignmentInProgress
+        epoch    == md.leader_epoch + 1
+    IN /\ md.adding # {}
        /\ Cardinality(isr) >= MinISR
        /\ \E leader \in isr :
             /\ md.leader \in isr => leader = md.leader
@@ -352,10 +359,6 @@ CompareLog(b) == LogIs(b, Step.log) /\ UNCHANGED vars
 Role(b) == CASE partition_status'[b] = Leader -> "leader" [] partition_status'[b] = Follower -> "follower" [] OTHER -> "idle"
 OrNone(leader) == IF leader = NoLeader THEN 0 ELSE leader
 LeoOrNone(leo) == IF leo = Nil THEN 0 ELSE leo
-
-Ends(log, tail) ==
-    \A i \in 1..Len(tail) :
-        LET record == log[Len(log) - Len(tail) + i] IN record.epoch = tail[i][1] /\ record.value = tail[i][2]
 
 ReplicaIs(b, o) ==
     LET md == partition_metadata'[b]

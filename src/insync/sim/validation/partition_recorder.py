@@ -150,7 +150,7 @@ class PartitionRecorder:
         crash = self._crashes.pop(broker, None)
         if crash is not None and log is not None:
             crash.fields.update(leo=log.leo + 1, hwm=log.hwm + 1)
-            crash.fields["tail"] = self.trace.records(log, max(log.log_start, log.leo - 3), log.leo)
+            crash.fields["tail"] = self.trace.tail(log)
         elif crash is not None:
             crash.fields.update(leo=1, hwm=1, tail=())
         previous_epoch = max(node.lifecycle._previous_broker_epoch, NONE)
@@ -251,13 +251,12 @@ class PartitionRecorder:
             self._unfenced.add(broker)
             self.add("UnfenceBroker", broker)
 
-    def refused(self, proposal: Proposal) -> Step:
+    def refused(self, proposal: Proposal) -> None:
         """Kept if the leader goes back to its committed ISR because of it."""
         step = self.add("RefuseProposal", NONE)
         step.is_kept = False
         step.receives = self._proposals.get(proposal)
         self._outcomes[proposal] = step.send()
-        return step
 
     def refusal_took_effect(self, step: Step, proposal: Proposal) -> None:
         response = self.outcome_of(proposal)
@@ -278,14 +277,16 @@ class PartitionRecorder:
             self._proposal_accepted(after, proposal, sender, image)
         else:
             self._controller_changed(before, after)
-        for step in self.trace.steps[first:]:
-            if step is self.trace.steps[-1]:
-                step.fields["controller"] = [observe_controller(after)]
+        if len(self.trace.steps) > first:
+            self.trace.steps[-1].fields["controller"] = [observe_controller(after)]
+        if after.leader != NO_LEADER:
+            for broker in sorted(self._electing):
+                self._unfence(broker)  # another candidate was elected first
 
     def _proposal_accepted(self, after: Partition, proposal: Proposal, sender: int, image: Image) -> None:
         for member in after.isr:
             broker = image.brokers.get(member)
-            if broker is not None and broker.is_active and member not in self._electing:
+            if broker is not None and broker.is_active:
                 self._unfence(member)
         step = self.add("AlterPartition", sender)
         step.receive(self._proposals.get(proposal) or Message())
@@ -316,21 +317,23 @@ class PartitionRecorder:
     def _reassigned(self, before: Partition, after: Partition) -> None:
         if not before.reassigning and (after.reassigning or set(before.replicas) != set(after.replicas)):
             self.add("StartReassignment", NONE, target=frozenset(_target(after)))
-        elif before.reassigning and not after.reassigning and set(after.replicas) == _original(before):
+        elif before.adding and not after.reassigning and set(after.replicas) == _original(before):
             self.add("CancelReassignment", NONE)
         else:
             self.add("ReplaceReassignment", NONE, target=frozenset(_target(after)))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    def finish(self) -> None:
-        """Compare whole logs, and decide which steps are kept."""
+    def compare_logs(self) -> None:
         for broker in self.trace.brokers:
             node = self._cluster.node(broker)
             if node is None or broker not in self._observed or self._observed[broker]["role"] == "none":
                 continue
             log = node.replicas.replicas[self.trace.key].log
             self.add("CompareLog", broker, log=self.trace.records(log, log.log_start, log.leo))
+
+    def finish(self) -> None:
+        """Decide which steps are kept."""
         for round_ in self._rounds:
             if round_.end is not None:
                 round_.end.is_kept = round_.send.is_kept and not round_.was_applied

@@ -7,10 +7,8 @@ import dataclasses
 from insync.sim.plans.plan import Action, Plan, TopicPlan
 from insync.sim.plans.swarm import draw_plan
 
-LEFT_OUT = frozenset(
-    {"damage", "damage_metadata", "rot", "elect_unclean", "set_config", "deny", "wrong_credentials", "delete_topic"}
-)
-"""Damaged files, unclean elections, changes of MinISR, deletion, rights."""
+LEFT_OUT = frozenset({"damage", "damage_metadata", "rot", "elect_unclean", "set_config", "delete_topic"})
+"""Damaged files, unclean elections, changes of MinISR, deletion."""
 BROKERS = range(3, 6)
 
 
@@ -22,7 +20,7 @@ def draw_trace_plan(seed: int) -> Plan | None:
     topics = tuple(_plain_topic(topic) for topic in plan.topics)
     min_isr = max(int(dict(topic.configs)["min.insync.replicas"]) for topic in topics)
     actions = tuple(action for action in plan.actions if _is_modelled(action, min_isr))
-    return dataclasses.replace(plan, topics=topics, actions=actions, has_authorizer=False)
+    return dataclasses.replace(plan, topics=topics, actions=actions)
 
 
 def _is_modelled(action: Action, min_isr: int) -> bool:

@@ -60,6 +60,8 @@ class Recorder:
 
     def finish(self) -> None:
         for recorder in self.partitions.values():
+            recorder.compare_logs()
+        for recorder in (*self.ended, *self.partitions.values()):
             recorder.finish()
 
     # --- observer ----------------------------------------------------------------------------------------------------

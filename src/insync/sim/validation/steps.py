@@ -86,6 +86,9 @@ class PartitionTrace:
             for offset in range(max(start, header.base_offset), min(end, header.last_offset + 1))
         )
 
+    def tail(self, log: Log) -> tuple[tuple[int, int], ...]:
+        return self.records(log, max(log.log_start, log.leo - TAIL_RECORDS), log.leo)
+
     def kept_steps(self) -> list[Step]:
         """With messages numbered: those that no kept step receives are lost, and have no number."""
         kept = _merge_fetches([step for step in self.steps if step.is_kept])
@@ -137,7 +140,7 @@ def observe_replica(trace: PartitionTrace, node: Any) -> dict[str, Any]:
         "maximal_isr": frozenset(role.isr_state.maximal_isr if isinstance(role, Leader) else isr),
         "leo": log.leo + 1,
         "hwm": log.hwm + 1,
-        "tail": trace.records(log, max(log.log_start, log.leo - TAIL_RECORDS), log.leo),
+        "tail": trace.tail(log),
         "leso": role.leso + 1 if isinstance(role, Leader) else NONE,
         "followers": _followers(role, partition) if isinstance(role, Leader) else frozenset(),
         "is_pending": isinstance(role, Leader) and not isinstance(role.isr_state, Committed),
