@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -120,27 +120,26 @@ class PartitionRecorder:
         self.add(action, broker).after = self._observed[broker] = after
 
     @contextmanager
-    def step(self, action: str, broker: int, **fields: Any) -> Iterator[Step]:
+    def step(
+        self, action: str, broker: int, on_kept: Callable[[Step], None] | None = None, **fields: Any
+    ) -> Iterator[None]:
         """An action of a broker. What it brings about is recorded inside the block; the state after all of it belongs
-        to the last step. An action without effect is not kept."""
+        to the last step. An action without effect is not kept. A disk may fail after the effect."""
         self.catch_up(broker)
         start = len(self.trace.steps)
         step = self.add(action, broker, **fields)
         try:
-            yield step
-        except BaseException:
-            step.is_kept = False  # the disk failed, and the process ends
-            raise
-        node = self._cluster.node(broker)
-        after = observe_replica(self.trace, node)
-        if after == self._observed.get(broker):
-            step.is_kept = False
-            return
-        self._observed[broker] = after
-        for recorded in self.trace.steps[start:]:
-            recorded.fields.setdefault("hwm", after.get("hwm", NONE))
-        if self.trace.steps[start:]:
-            self.trace.steps[-1].after = after
+            yield
+        finally:
+            after = observe_replica(self.trace, self._cluster.node(broker))
+            step.is_kept = after != self._observed.get(broker)
+            if step.is_kept:
+                self._observed[broker] = after
+                for recorded in self.trace.steps[start:]:
+                    recorded.fields.setdefault("hwm", after.get("hwm", NONE))
+                    recorded.after = after if recorded is self.trace.steps[-1] else recorded.after
+                if on_kept is not None:
+                    on_kept(step)
 
     # --- processes ---------------------------------------------------------------------------------------------------
 
@@ -172,8 +171,15 @@ class PartitionRecorder:
         step = self.add(action, broker, isr=frozenset(proposal.proposed))
         self._proposals[proposal] = step.send()
 
-    def outcome_of(self, proposal: Proposal) -> Message:
-        return self._outcomes.get(proposal) or Message()
+    def proposal_accepted(self, proposal: Proposal, step: Step) -> None:
+        step.receive(self._outcomes.get(proposal) or Message())
+
+    def proposal_refused(self, proposal: Proposal, step: Step) -> None:
+        response = self._outcomes.get(proposal) or Message()
+        step.receive(response)
+        refusal = response.sender
+        if refusal is not None:
+            refusal.is_kept = True
 
     # --- fetches -----------------------------------------------------------------------------------------------------
 
@@ -189,7 +195,7 @@ class PartitionRecorder:
         self._rounds.append(round_)
         return round_
 
-    def fetch_arrived(self, step: Step, round_: FetchRound | None) -> None:
+    def fetch_arrived(self, round_: FetchRound | None, step: Step) -> None:
         """A step that the leader took because of a fetch; kept if it changed what the leader knows."""
         step.receive(Message() if round_ is None else round_.request)
         if round_ is not None:
@@ -202,7 +208,7 @@ class PartitionRecorder:
         self._replies[id(data)] = (data, round_, step.send())
         step.receives = round_.request
 
-    def fetch_applied(self, step: Step, data: fetch.PartitionData) -> None:
+    def fetch_applied(self, data: fetch.PartitionData, step: Step) -> None:
         known = self._replies.get(id(data))
         if known is None:
             step.receive(Message())
@@ -257,13 +263,6 @@ class PartitionRecorder:
         step.is_kept = False
         step.receives = self._proposals.get(proposal)
         self._outcomes[proposal] = step.send()
-
-    def refusal_took_effect(self, step: Step, proposal: Proposal) -> None:
-        response = self.outcome_of(proposal)
-        step.receive(response)
-        refusal = response.sender
-        if refusal is not None:
-            refusal.is_kept = True
 
     def partition_changed(
         self, before: Partition, after: Partition, proposal: Proposal | None, sender: int, image: Image

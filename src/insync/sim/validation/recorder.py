@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from insync.metadata.image import Image
@@ -21,7 +22,7 @@ from insync.sansio import Effect, Event, Stop
 from insync.sim.engine.cluster import Cluster, Lost
 from insync.sim.mutants.catalogue import resolve_attribute
 from insync.sim.validation.partition_recorder import FetchRound, PartitionRecorder
-from insync.sim.validation.steps import NONE, PartitionTrace, observe_controller
+from insync.sim.validation.steps import NONE, PartitionTrace, Step, observe_controller
 from insync.wire import batch, metadata_records
 from insync.wire.errors import ErrorCode
 from insync.wire.types import ZERO_UUID
@@ -235,22 +236,21 @@ class Recorder:
         recorder = self._of(leader.replica.key)
         if recorder is None:
             return original(leader, *args)
-        log = leader.replica.log
-        with recorder.step("WriteRecords", leader._state.broker_id, all=self._acks == -1) as step:
-            start = log.leo
-            result = original(leader, *args)
-            step.fields["values"] = tuple(value for _, value in recorder.trace.records(log, start, log.leo))
-        return result
+        log, start, trace = leader.replica.log, leader.replica.log.leo, recorder.trace
+
+        def on_kept(step: Step) -> None:
+            step.fields["values"] = tuple(value for _, value in trace.records(log, start, log.leo))
+
+        with recorder.step("WriteRecords", leader._state.broker_id, on_kept, all=self._acks == -1):
+            return original(leader, *args)
 
     def _on_record_fetch(self, original: Original, leader: Any, cached: Any, *args: Any) -> Any:
         recorder = self._of(leader.replica.key)
         if recorder is None:
             return original(leader, cached, *args)
-        with recorder.step("FetchRequest", leader._state.broker_id, records=0) as step:
-            result = original(leader, cached, *args)
-        if step.is_kept:
-            recorder.fetch_arrived(step, self._arriving.get(leader.replica.key))
-        return result
+        on_kept = partial(recorder.fetch_arrived, self._arriving.get(leader.replica.key))
+        with recorder.step("FetchRequest", leader._state.broker_id, on_kept, records=0):
+            return original(leader, cached, *args)
 
     def _on_propose(self, original: Original, leader: Any, *args: Any) -> Any:
         recorder = self._of(leader.replica.key)
@@ -265,21 +265,17 @@ class Recorder:
         recorder = self._of(leader.replica.key)
         if recorder is None:
             return original(leader, proposal, *args)
-        with recorder.step("ProposalAnswered", leader._state.broker_id) as step:
-            result = original(leader, proposal, *args)
-        if step.is_kept:
-            step.receive(recorder.outcome_of(proposal))
-        return result
+        on_kept = partial(recorder.proposal_accepted, proposal)
+        with recorder.step("ProposalAnswered", leader._state.broker_id, on_kept):
+            return original(leader, proposal, *args)
 
     def _on_reverted(self, original: Original, leader: Any, proposal: Proposal, *args: Any) -> Any:
         recorder = self._of(leader.replica.key)
         if recorder is None:
             return original(leader, proposal, *args)
-        with recorder.step("ProposalAnswered", leader._state.broker_id) as step:
-            result = original(leader, proposal, *args)
-        if step.is_kept:
-            recorder.refusal_took_effect(step, proposal)
-        return result
+        on_kept = partial(recorder.proposal_refused, proposal)
+        with recorder.step("ProposalAnswered", leader._state.broker_id, on_kept):
+            return original(leader, proposal, *args)
 
     def _on_withdraw(self, original: Original, leader: Any, *args: Any) -> Any:
         recorder = self._of(leader.replica.key)
@@ -356,11 +352,8 @@ class Recorder:
         recorder = self._of(replica.key)
         if recorder is None:
             return original(state, replica, fetched)
-        with recorder.step("FetchResponse", state.broker_id) as step:
-            result = original(state, replica, fetched)
-        if step.is_kept:
-            recorder.fetch_applied(step, fetched)
-        return result
+        with recorder.step("FetchResponse", state.broker_id, partial(recorder.fetch_applied, fetched)):
+            return original(state, replica, fetched)
 
     def _on_metadata(self, original: Original, state: Any, fetchers: Any, partition: Partition, now: int) -> None:
         self._read_committed(self._cluster.node(state.broker_id))
