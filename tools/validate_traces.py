@@ -110,6 +110,8 @@ class Report:
     steps: Counter[str] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)
     rejections: list[Rejection] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+    """Traces that TLC accepted only when it was asked again."""
     violations: list[str] = field(default_factory=list)
     """Of the simulator's own properties."""
 
@@ -119,6 +121,7 @@ class Report:
         self.steps.update(other.steps)
         self.ended.update(other.ended)
         self.rejections += other.rejections
+        self.undecided += other.undecided
         self.violations += other.violations
 
 
@@ -163,10 +166,15 @@ class Tlc:
             return [trace for number, trace in enumerate(traces, 1) if number not in accepted]
         if len(traces) > 1:  # TLC stops at an error: which of the traces was it?
             return [trace for part in traces for trace in self.find_rejected([part])]
+        if "Error:" not in output:
+            raise ValidationError(f"TLC did not finish: {output[-500:]}")
         return list(traces)
 
-    def explain(self, trace: PartitionTrace) -> Rejection:
+    def explain(self, trace: PartitionTrace) -> Rejection | None:
+        """Why a trace is rejected; None if TLC accepts it when it is asked again."""
         output = self.check([trace], explain=True)
+        if is_complete(output) and accepted_traces(output):
+            return None
         step, reason = rejected_step(output)
         steps = trace.kept_steps()
         shown = range(max(0, step - STEPS_SHOWN), min(step, len(steps)))
@@ -270,8 +278,13 @@ class Tools:
         tlc = Tlc(self.jar, self.specification, self.modules, BUILD / "work" / f"{mutant or 'seeds'}-{seeds[0]}")
         for part in _parts(traces):
             rejected = tlc.find_rejected(part)
-            report.rejections += [tlc.explain(trace) for trace in (rejected[:1] if mutant else rejected)]
-            if mutant and rejected:
+            for trace in rejected[:1] if mutant else rejected:
+                rejection = tlc.explain(trace)
+                if rejection is None:
+                    report.undecided.append(f"seed {trace.seed} {trace.name}")
+                else:
+                    report.rejections.append(rejection)
+            if mutant and report.rejections:
                 break
         shutil.rmtree(BUILD / "work" / f"{mutant or 'seeds'}-{seeds[0]}", ignore_errors=True)
         return report
@@ -315,6 +328,8 @@ def run_seeds(tools: Tools, seeds: Sequence[int], jobs: int) -> int:
         print(f"{count} traces end with: {cause}")
     for violation in total.violations:
         print(f"the simulator itself found: {violation}")
+    for trace in total.undecided:
+        print(f"accepted only when asked again: {trace}")
     print(f"accepted: {total.traces - len(total.rejections)}, rejected: {len(total.rejections)}")
     return 1 if total.rejections or not total.traces else 0
 
