@@ -292,6 +292,13 @@ def test_what_spans_parts_is_known_from_their_summaries(
     assert kind not in {found for found, _ in check_in_parts(events, 10)}
 
 
+@pytest.mark.parametrize("size", [1, 30])
+def test_a_log_end_that_was_returned_before_it_was_requested_is_malformed(size: int) -> None:
+    events = make_history(20)
+    move(events, "list", 1, started=211)
+    assert check_in_parts(events, size) == [("malformed", 1)]
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_parts_show_what_the_whole_history_shows(data: st.DataObject) -> None:

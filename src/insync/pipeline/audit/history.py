@@ -238,7 +238,7 @@ def _join_parts(
     findings = [tuple(finding[name] for name in _FINDING[:4]) for finding in own]
     if end is None:
         unread = verdict.check_partition(topic, partition, [])
-        findings = [(found.kind, found.property, found.offset, found.detail) for found in unread.findings]
+        findings = [(finding.kind, finding.property, finding.offset, finding.detail) for finding in unread.findings]
     else:
         summaries = [pickle.loads(bytes(result["summary"])) for result in results]
         findings += stitch(summaries, size, *end)
@@ -350,7 +350,8 @@ def check_part(table: pa.Table, ends: dict[tuple[str, int], tuple[int, int]], si
         bounds = Bounds(-1, -1, *end)
     result = check_partition(table, bounds, is_part=True)
     events, names = to_events(table.filter(pc.greater_equal(table["code"], 0)))
-    summary = pickle.dumps(summarize(events, names, part))
+    consistent, _ = _drop_inconsistent(events)
+    summary = pickle.dumps(summarize(consistent, names, part))
     return result.append_column("summary", pa.array([summary], pa.binary()))
 
 
@@ -437,7 +438,7 @@ def _was_moved(events: Events, finding: history_checker.Finding) -> bool:
 
 
 def _drop_inconsistent(events: Events) -> tuple[Events, list[Any]]:
-    """Remove what cannot be checked, responses without a request and repeated sends, and report it."""
+    """Remove what cannot be checked, and report it: responses without an earlier request, and repeated sends."""
     places = np.flatnonzero(events.kind == SEND)
     ids, first = np.unique(events.id[places], return_index=True)
     answers = np.flatnonzero((events.kind == ACK) | (events.kind == FAIL))
@@ -446,15 +447,20 @@ def _drop_inconsistent(events: Events) -> tuple[Events, list[Any]]:
     sent = places[first[np.clip(at, 0, len(ids) - 1)]] if len(ids) else answers
     unsent = answers[~known | (sent > answers)]
     again = np.delete(places, first)
+    early = np.flatnonzero((events.kind == LIST) & (events.started > events.time))
     inconsistent = {"was answered but not sent before": unsent, "was sent twice": again}
     findings = [
         (MALFORMED, "", -1, f"sequence {sequence} of producer {producer} {problem}")
         for problem, rows in inconsistent.items()
         for producer, sequence in _list_ids(events.select(rows[:MAX_MALFORMED]))
     ]
+    findings += [
+        (MALFORMED, "", offset, f"the log end {offset} was returned before it was requested")
+        for offset in events.offset[early[:MAX_MALFORMED]].tolist()
+    ]
     if not findings:
         return events, []
-    return events.select(np.delete(np.arange(len(events)), np.concatenate((unsent, again)))), findings
+    return events.select(np.delete(np.arange(len(events)), np.concatenate((unsent, again, early)))), findings
 
 
 def _list_lost_records(events: Events, suspects: Suspects) -> Iterator[tuple[str, str, int, str]]:
