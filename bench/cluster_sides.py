@@ -59,7 +59,7 @@ class Side:
 
     @property
     def bootstrap(self) -> clients.Bootstrap:
-        """How a client connects; in a secured cluster, as the user who may use all topics."""
+        """How a client connects; in a secured cluster, as the user that may use all topics."""
         if self.security is None:
             return self.cluster.bootstrap
         return self.security.client_settings(USER, self.cluster.bootstrap, "librdkafka")

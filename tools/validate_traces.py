@@ -231,12 +231,12 @@ def find_folder(given: str, url: str, folder: Path, option: str) -> Path:
     """The folder of a checkout that the option names; without the option, of a clone from GitHub."""
     if given:
         root = Path(given)
-        found = next((path for path in (root / folder, root) if any(path.glob("*.tla"))), None)
-        if found is None:
+        directory = next((path for path in (root / folder, root) if any(path.glob("*.tla"))), None)
+        if directory is None:
             raise ValidationError(
                 f"{option}={given}: neither {root / folder} nor the directory itself has TLA+ modules"
             )
-        return found
+        return directory
     clone = BUILD / url.rpartition("/")[2]
     if not (clone / folder).is_dir():
         shutil.rmtree(clone, ignore_errors=True)

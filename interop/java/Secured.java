@@ -19,7 +19,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 public class Secured {
-    static final Duration PATIENCE = Duration.ofSeconds(60);
+    static final Duration TIMEOUT = Duration.ofSeconds(60);
 
     public static void main(String[] arguments) throws Exception {
         for (int i = 1; i < arguments.length; i++) {
@@ -57,7 +57,7 @@ public class Secured {
         more.putAll(Map.of("group.id", "readers", "auto.offset.reset", "earliest"));
         try (var consumer = new KafkaConsumer<>(more, new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of(topic));
-            long end = System.nanoTime() + PATIENCE.toNanos();
+            long end = System.nanoTime() + TIMEOUT.toNanos();
             while (System.nanoTime() < end) {
                 for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
                     if (record.offset() == offset) {

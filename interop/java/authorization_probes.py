@@ -658,7 +658,7 @@ def _at_the_controller() -> list[Probe]:
     """APIs of clients that controllers serve too (KIP-919), and replicas of the metadata log."""
     listed = ("describe quorum", "update features", "unregister broker", "describe acls", "elect")
     more = ("incremental alter configs: open", "create acls", "create topics, validated only: mixed", "reassign: mixed")
-    found = [p for p in (*_cluster(), *_configurations(), *_topics()) if p.name.startswith((*listed, *more))]
+    probes = [p for p in (*_cluster(), *_configurations(), *_topics()) if p.name.startswith((*listed, *more))]
     fetch = _fetch(())
     line = {"topic": METADATA_TOPIC, "topic_id": UUID(int=1), "partitions": [
         {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1, "current_leader_epoch": -1},
@@ -667,7 +667,7 @@ def _at_the_controller() -> list[Probe]:
     return [
         *(
             Probe(name=f"{p.name}, to the controller", key=p.key, body=p.body, versions=p.versions, to_controller=True)
-            for p in found
+            for p in probes
         ),
         *(
             Probe(name=f"describe cluster, endpoints {kind}, to the controller", key=60, to_controller=True,

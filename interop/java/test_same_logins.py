@@ -193,10 +193,10 @@ def exchange(sock: socket.socket, step: Step | Raw) -> Any:
     if step.key in (METADATA, API_VERSIONS):
         return f"answered with {answer.error_code.name}"
     compared = ("error_code", "error_message", "auth_bytes", "mechanisms", "session_lifetime")
-    found = {name: getattr(answer, name) for name in compared if hasattr(answer, name)}
-    if "error_message" in found:
-        found["error_message"] = found["error_message"] or None  # no text is null or empty
-    return {**found, "error_code": answer.error_code.name}
+    fields = {name: getattr(answer, name) for name in compared if hasattr(answer, name)}
+    if "error_message" in fields:
+        fields["error_message"] = fields["error_message"] or None  # no text is null or empty
+    return {**fields, "error_code": answer.error_code.name}
 
 
 def without_secrets(answer: Any) -> Any:

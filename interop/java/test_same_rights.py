@@ -69,7 +69,7 @@ DELIBERATE: dict[str, Deviation] = {
     ),
     **{f"{name}, to the broker": _ON_EVERY_LISTENER for name in BETWEEN_NODES if name != "write txn markers"},
     "fetch the metadata log, to the broker": _ON_EVERY_LISTENER,
-    "fetch the metadata log, to the controller": Deviation("An invalid request is told no start of the log."),
+    "fetch the metadata log, to the controller": Deviation("The answer to an invalid request has no start of the log."),
     "describe cluster, endpoints 1, to the controller": _ON_EVERY_LISTENER,
     **{
         f"{name}, to the controller": Deviation("The request is refused for another reason.")
@@ -193,6 +193,6 @@ def describe(differences: list[Difference]) -> str:
     for key, user, expected, actual in differences:
         users.setdefault((key, str(expected), str(actual)), []).append(user)
     return "\n".join(
-        f"{key}, as {', '.join(who)}:\n  Apache {expected}\n  insync {actual}"
-        for (key, expected, actual), who in users.items()
+        f"{key}, as {', '.join(names)}:\n  Apache {expected}\n  insync {actual}"
+        for (key, expected, actual), names in users.items()
     )

@@ -65,13 +65,13 @@ def write_table() -> None:
     by_hand = [(row["pattern"], row["names"]) for row in rows if not row.get("random")]
     cases = random_cases(Random(SEED), 400)
     answers = ask_java([*by_hand, *cases])
-    kept = [(*case, found, False) for case, found in zip(by_hand, answers, strict=False)]
-    for (pattern, names), found in zip(cases, answers[len(by_hand) :], strict=True):
-        if found == (ask_insync(pattern, names) or INVALID):
-            kept.append((pattern, names, found, True))
+    kept = [(*case, matches, False) for case, matches in zip(by_hand, answers, strict=False)]
+    for (pattern, names), matches in zip(cases, answers[len(by_hand) :], strict=True):
+        if matches == (ask_insync(pattern, names) or INVALID):
+            kept.append((pattern, names, matches, True))
     lines = [
-        json.dumps({"pattern": pattern, "names": names, "found": found} | ({"random": True} if is_random else {}))
-        for pattern, names, found, is_random in kept
+        json.dumps({"pattern": pattern, "names": names, "found": matches} | ({"random": True} if is_random else {}))
+        for pattern, names, matches, is_random in kept
     ]
     TABLE.write_text("".join(f"{line}\n" for line in lines))
 

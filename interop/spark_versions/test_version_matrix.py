@@ -44,9 +44,10 @@ def test_this_is_the_version_that_was_asked_for() -> None:
     assert pyspark.__version__ == os.environ.get("INSYNC_PYSPARK", pyspark.__version__)
 
 
-def test_sources_can_be_registered_again(spark: SparkSession) -> None:
+def test_sources_can_be_registered_again(spark: SparkSession, bootstrap: str) -> None:
     insync.spark.register(spark)
     insync.spark.register(spark)
+    assert read(spark, bootstrap, {"subscribe": "versions"}).count() == 100
 
 
 def test_batches(spark: SparkSession, bootstrap: str) -> None:

@@ -80,9 +80,11 @@ def test_any_password_can_be_quoted(user: str, password: str) -> None:
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     for candidate in (text, f"{PLAIN} required {text}", f'{PLAIN} required username="{text};'):
         try:
-            jaas.parse(candidate)
+            module, options = jaas.parse(candidate)
         except jaas.JaasError:
             continue
+        assert module
+        assert all(options)
 
 
 @given(st.text())

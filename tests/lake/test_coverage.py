@@ -63,7 +63,7 @@ def test_the_first_record_that_is_not_older_is_found(ledger: Ledger) -> None:
         )
         ledger.commit(RANGES, "me", ranges=[archived])
     known = list_pieces(ledger, KEY, "A")
-    found = [find_offset_by_time(ledger.lake, known, time) for time in (0, 1_005, 1_050, 2_001)]
-    assert found == [0, 5, 12, -1]
+    offsets = [find_offset_by_time(ledger.lake, known, time) for time in (0, 1_005, 1_050, 2_001)]
+    assert offsets == [0, 5, 12, -1]
     assert find_offset_by_time(ledger.lake, select_pieces(known, 3, 12), 0) == 3
     assert find_offset_by_time(ledger.lake, select_pieces(known, 3, 12), 1_050) == -1

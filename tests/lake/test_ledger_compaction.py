@@ -164,7 +164,7 @@ def test_until_the_grace_is_over_listings_show_the_old_files(ledger: Ledger) -> 
     assert len(staging.publish(ledger, 60.0, now_s=at + 60)) == 3
     assert listed(ledger.lake) == ["compact"]
     assert staging.find_file(ledger.lake, file.path) == ledger.lake / file.path
-    assert (ledger.lake / staging.STAGED / file.path).exists()  # somebody may read it
+    assert (ledger.lake / staging.STAGED / file.path).exists()  # a reader may have it open
     staging.publish(ledger, 60.0, now_s=at + 10_000)
     assert not (ledger.lake / staging.STAGED / file.path).exists()
     assert directory.list_orphans(ledger) == []

@@ -355,13 +355,13 @@ def _has_two_times(segment: Path) -> bool:
 
 def choose_index(cluster: ClusterDirectories, rng: random.Random, suffix: str) -> tuple[int, Path]:
     """An index with entries, two or more if it is a time index, of a closed segment of orders-0."""
-    found = [
+    candidates = [
         (node, file)
         for node in NODES
         for segment in cluster.segments(node, "orders")[:-1]
         if (file := segment.with_suffix(suffix)).stat().st_size and _has_two_times(segment)
     ]
-    return rng.choice(found)
+    return rng.choice(candidates)
 
 
 def _index_damage(name: str, suffix: str, change: Callable[[Path, random.Random], None]) -> None:

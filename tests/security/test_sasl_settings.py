@@ -55,7 +55,7 @@ MECHANISM_KEY = "sasl.mechanism.inter.broker.protocol"
         ({**PLAIN, "plain.sasl.server.callback.handler.class": "a.B"}, "plain.sasl.server.callback.handler.class: nam"),
         ({**PLAIN, "sasl.server.max.receive.size": "-1"}, "sasl.server.max.receive.size: '-1' is not a whole number"),
         ({**PLAIN, "connections.max.reauth.ms": "soon"}, "connections.max.reauth.ms: 'soon' is not a whole number"),
-        (OAUTH, "sasl.oauthbearer.jwks.endpoint.url: is missing, so nobody could tell who has made a token"),
+        (OAUTH, "sasl.oauthbearer.jwks.endpoint.url: is missing, so signatures of tokens could not be checked"),
         ({**OAUTH, "sasl.oauthbearer.jwks.endpoint.url": "/k"}, "sasl.oauthbearer.jwks.endpoint.url: '/k' is neither"),
         (
             {**OAUTH, "oauthbearer.sasl.server.callback.handler.class": "a.B"},

@@ -62,8 +62,8 @@ class ListenerCluster(LocalCluster):
 
 
 def _open_files(pid: int) -> list[str]:
-    found = []
+    targets = []
     for name in os.listdir(f"/proc/{pid}/fd"):
         with suppress(FileNotFoundError):
-            found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
-    return found
+            targets.append(os.readlink(f"/proc/{pid}/fd/{name}"))
+    return targets

@@ -57,7 +57,7 @@ def test_a_node_that_others_reach_says_once_what_it_lacks(caplog: pytest.LogCapt
     assert "listener SSL" not in text
 
 
-def test_metrics_are_for_this_machine_unless_told_otherwise() -> None:
+def test_metrics_are_for_this_machine_unless_set_otherwise() -> None:
     assert properties.parse(NEEDED, "f").metrics_host == "127.0.0.1"
     assert properties.parse(f"{NEEDED}insync.metrics.host=0.0.0.0\n", "f").metrics_host == "0.0.0.0"
 

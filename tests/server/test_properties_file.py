@@ -210,13 +210,13 @@ def test_a_failed_authentication_is_answered_before_the_connection_is_idle() -> 
 
 
 def test_settings_that_only_java_needs_are_accepted_and_named() -> None:
-    found = _parsed(
+    parsed = _parsed(
         "sasl.jaas.config=ignored by brokers\nsasl.login.refresh.window.factor=0.8\nssl.protocol=TLSv1.3\n"
         "listener.name.plaintext.num.network.threads=2\nlistener.name.plaintext.plain.sasl.login.class=a.B\n"
         "listener.name.plaintext.plain.sasl.jaas.config=x\nssl.trustmanager.algorithm=PKIX\n"
         "principal.builder.class=org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder\n"
     )
-    assert sorted(found.unused) == [
+    assert sorted(parsed.unused) == [
         "listener.name.plaintext.num.network.threads",
         "listener.name.plaintext.plain.sasl.login.class",
         "principal.builder.class",
@@ -307,13 +307,13 @@ socket.send.buffer.bytes=102400
 log.dirs=/tmp/kraft-combined-logs
 offsets.topic.replication.factor=1
 """
-    found = properties.parse(text, "server.properties")
-    assert [(bound.name, bound.security.protocol.name, bound.serves_nodes) for bound in found.listeners.bound] == [
+    parsed = properties.parse(text, "server.properties")
+    assert [(bound.name, bound.security.protocol.name, bound.serves_nodes) for bound in parsed.listeners.bound] == [
         ("SASL_SSL", "SASL_SSL", True),
         ("CONTROLLER", "SASL_SSL", True),
     ]
-    assert "secret" not in repr(found)
-    assert "changeit" not in repr(found)
+    assert "secret" not in repr(parsed)
+    assert "changeit" not in repr(parsed)
 
 
 STOCK = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,13 +30,13 @@ def edited_sources(source: str) -> dict[str, str]:
     """Operator -> the body with that error; each is taken back before the next."""
     tree = ast.parse(source)
     [(_, function)] = find_functions(tree)
-    found = {}
+    sources = {}
     for edit in find_edits(function):
         edit.apply()
-        found[edit.operator] = ast.unparse(function)
+        sources[edit.operator] = ast.unparse(function)
         edit.undo()
     assert ast.unparse(tree) == ast.unparse(ast.parse(source))
-    return found
+    return sources
 
 
 @pytest.mark.parametrize(
@@ -80,8 +81,8 @@ def test_annotations_and_text_for_people_stay() -> None:
 
 
 def mutation_of(function: str, operator: str) -> Mutation:
-    found = [m for m in list_mutations(["insync.replication.divergence"]) if m.function == function]
-    return next(mutation for mutation in found if mutation.operator == operator)
+    mutations = [m for m in list_mutations(["insync.replication.divergence"]) if m.function == function]
+    return next(mutation for mutation in mutations if mutation.operator == operator)
 
 
 def test_a_mutation_is_in_the_program_only_while_it_is_applied() -> None:
@@ -91,6 +92,12 @@ def test_a_mutation_is_in_the_program_only_while_it_is_applied() -> None:
         assert functions == 1
         assert lower_end(5, 7, 9) == 9
     assert lower_end(5, 7, 9) == 5
+
+
+def test_functions_are_found_after_their_modules_were_frozen() -> None:
+    gc.freeze()
+    with applied(mutation_of("lower_end", "min to max")) as functions:
+        assert functions == 1
 
 
 def test_mutations_compile_and_find_their_functions() -> None:

@@ -19,10 +19,10 @@ def test_every_pattern_of_the_table_finds_what_java_finds() -> None:
         try:
             pattern = compile_java_pattern(row["pattern"])
         except JavaPatternError:
-            found = "invalid"
+            matches = "invalid"
         else:
-            found = "".join("1" if pattern.search(name) else "0" for name in row["names"])
-        assert (row["pattern"], found) == (row["pattern"], row["found"])
+            matches = "".join("1" if pattern.search(name) else "0" for name in row["names"])
+        assert (row["pattern"], matches) == (row["pattern"], row["found"])
 
 
 @pytest.mark.parametrize(

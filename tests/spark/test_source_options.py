@@ -153,7 +153,8 @@ def test_a_stream_has_no_end(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_options_of_producers_may_be_among_those_of_a_source() -> None:
     """Jobs pass the same options to source and sink; the connector's source does not mind."""
-    read_source_options({**BASIC, "kafka.key.serializer": "x", "kafka.acks": "1"}, streaming=False)
+    more = {"kafka.key.serializer": "x", "kafka.acks": "1"}
+    assert read_source_options({**BASIC, **more}, streaming=False) == read_source_options(BASIC, streaming=False)
 
 
 @pytest.mark.parametrize(("pattern", "name"), [(" mess ", "my-messages"), (r"^\p{Alpha}+$", "orders")])

@@ -386,7 +386,7 @@ ReplicaIs(b, o) ==
                                                  r \in md.replicas \ {b} }, o.followers)
                   ELSE TRUE
 
-\* E5: here the last-known ELR has nobody who is in the ISR or the ELR.
+\* E5: here the last-known ELR has no member of the ISR or the ELR.
 ControllerIs(o) ==
     LET md == con_partition_metadata'
     IN /\ Same("replicas", md.replicas, o.replicas)

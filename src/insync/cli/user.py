@@ -26,7 +26,7 @@ app = typer.Typer(help="Users that log in by SCRAM.", no_args_is_help=True)
 
 DEFAULT_MECHANISM = "SCRAM-SHA-256"
 DEFAULT_ITERATIONS = 4_096
-"""As kafka-configs and `insync format` have it: a user with another number can be told from names that do not exist."""
+"""As kafka-configs and `insync format` have it: a user with another number differs from names that do not exist."""
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 PasswordFile = Annotated[

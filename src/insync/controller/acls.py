@@ -48,7 +48,7 @@ def delete(state: ControllerState, request: delete_acls.DeleteAclsRequest, now: 
         return
     acls = dict(state.image.acls)
     results = []
-    doomed: dict[UUID, Acl] = {}
+    removed: dict[UUID, Acl] = {}
     matches = compared = 0
     for wanted in request.filters:
         acl_filter = AclFilter.of(wanted)
@@ -56,13 +56,13 @@ def delete(state: ControllerState, request: delete_acls.DeleteAclsRequest, now: 
         matching = {} if problem else {acl_id: acl for acl_id, acl in acls.items() if acl_filter.matches(acl)}
         error = ErrorCode.invalid_request if problem else ErrorCode.none
         results.append(_make_filter_result(error, problem, tuple(_to_match(acl) for acl in matching.values())))
-        doomed |= matching
+        removed |= matching
         matches += len(matching)
         compared += len(acls) + 1
         if compared > _COMPARED_PER_STEP:
             compared = 0
             yield Decision()
-    ordered = order_removals(doomed)
+    ordered = order_removals(removed)
     size = state.config.max_slice_records
     while len(ordered) > size:
         yield Decision(records=_remove(state, ordered[:size]))
@@ -71,9 +71,9 @@ def delete(state: ControllerState, request: delete_acls.DeleteAclsRequest, now: 
     yield Decision(records=_remove(state, ordered), response=response)
 
 
-def order_removals(doomed: Mapping[UUID, Acl]) -> list[UUID]:
+def order_removals(removed: Mapping[UUID, Acl]) -> list[UUID]:
     """A8: no slice leaves a client with more than it may do before or after the whole change."""
-    return sorted(doomed, key=lambda acl_id: doomed[acl_id].permission is Permission.DENY)
+    return sorted(removed, key=lambda acl_id: removed[acl_id].permission is Permission.DENY)
 
 
 _TOO_MANY = f"The filters before this one matched more than {_MAX_MATCHES} ACLs; delete the rest by another request."

@@ -219,9 +219,9 @@ def _skip_older(segments: list[Segment], timestamp_ms: int) -> list[Segment]:
     """Without the segments whose records are all older, and without the older records that a segment begins with."""
     newer = []
     for segment in segments:
-        found = _find_offset_for_timestamp([segment], timestamp_ms)
-        if found is not None:
-            newer.append(replace(segment, start=max(segment.start, found[1])))
+        position = _find_offset_for_timestamp([segment], timestamp_ms)
+        if position is not None:
+            newer.append(replace(segment, start=max(segment.start, position[1])))
     return newer
 
 

@@ -27,7 +27,7 @@ MAX_DENIALS = 10_000
 """Denials that are remembered; then the oldest are forgotten."""
 NOT_FOR_NODES = Decision(False, None, "the listener is not for nodes")
 MAX_DENIED_NAME = 1_024
-"""Characters by which denials are told apart: as many as a log line shows. A name may be as long as a request."""
+"""Characters that distinguish denials: as many as a log line shows. A name may be as long as a request."""
 
 
 class AccessControl:

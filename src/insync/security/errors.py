@@ -19,7 +19,7 @@ class AuthenticationError(Exception):
     """The client's message is not one of its mechanism, or its proof is wrong. The text is for the log of the node."""
 
     for_client: str | None = None
-    """What the client may be told; None: only that its credentials are not valid."""
+    """The message for the client; None: only that its credentials are not valid."""
 
     @staticmethod
     def for_both(text: str) -> AuthenticationError:

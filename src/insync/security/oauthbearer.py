@@ -143,7 +143,7 @@ class OAuthSettings:
         if not url and (handler in SECURED_HANDLERS or not asks_for_unsecured):
             raise SecuritySettingError(
                 JWKS_URL,
-                "is missing, so nobody could tell who has made a token. Set it to the keys of the identity provider "
+                "is missing, so signatures of tokens could not be checked. Set it to the keys of the identity provider "
                 f"(https://... or file:///...). To accept unsecured tokens in tests, give the module in {jaas_key} an "
                 "option such as unsecuredValidatorAllowableClockSkewMs.",
             )
@@ -308,17 +308,17 @@ def parse_keys(data: bytes) -> dict[str, Any]:
     import jwt
 
     document = json.loads(data)
-    found = {}
+    keys = {}
     for number, entry in enumerate(document["keys"]):
         if entry.get("kty") not in ALGORITHMS or entry.get("use", "sig") != "sig":
             continue
         try:
-            found[str(entry.get("kid", number))] = jwt.PyJWK(entry)
+            keys[str(entry.get("kid", number))] = jwt.PyJWK(entry)
         except jwt.PyJWTError:
             continue
-    if not found:
+    if not keys:
         raise ValueError("it has no public key for signatures")
-    return found
+    return keys
 
 
 def _explain(error: Exception) -> str:

@@ -3,7 +3,7 @@
 Before authentication only these and ApiVersions are answered. After a handshake of version 0 the messages of the
 mechanism are frames by themselves, without headers; old clients do that.
 
-A session may expire (KIP-368): by `connections.max.reauth.ms`, or with the token that opened it. The client is told its
+A session may expire (KIP-368): by `connections.max.reauth.ms`, or with the token that opened it. The client gets its
 lifetime, and authenticates again on the same connection, by the same mechanism and as the same user. A request after
 the end of the session closes the connection.
 """
@@ -150,10 +150,10 @@ class SaslSession:
         except AuthenticationError as error:
             what = "re-authentication" if self._mechanism else "authentication"
             self._counts.failed_renewals += bool(self._mechanism)
-            told = error.for_client or (
+            text = error.for_client or (
                 f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._trying}"
             )
-            return SaslAnswer(context, self._failure_response(context, told), str(error))
+            return SaslAnswer(context, self._failure_response(context, text), str(error))
         return SaslAnswer(context, self._success_response(context, challenge, lifetime_ms))
 
     def _check_renewed_mechanism(self) -> None:

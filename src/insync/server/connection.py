@@ -432,7 +432,7 @@ class Connection(asyncio.Protocol):
 
     def _on_first_request(self, header: RequestHeader) -> None:
         if self._principal is UNAUTHENTICATED:
-            return  # it asks for the versions, and is nobody yet
+            return  # it asks for the versions before it logs in
         self._is_identified = True
         self._client_id = header.client_id or ""
         if self.acceptor.sasl is None:

@@ -110,20 +110,20 @@ class _Reader:
         )
         roles = self._required("process.roles", property_keys.roles)
         as_written = {key: entry.value for key, entry in self._entries.items()}
-        found = self._listeners(as_written, roles)
+        settings = self._listeners(as_written, roles)
         self._unused += [
             key
             for key in as_written
             if (listeners.is_override(key) or listeners.is_security_setting(key))
-            and listeners.is_without_effect(key, found.protocols)
+            and listeners.is_without_effect(key, settings.protocols)
         ]
         return Properties(
             node_id=self._required("node.id", property_keys.integer(0, 2**31 - 1)),
             roles=roles,
             directory=directory,
-            listeners=found,
+            listeners=settings,
             authorizer=self._authorizer(),
-            voters=self._voters(roles, found),
+            voters=self._voters(roles, settings),
             rack=self._optional("broker.rack", str, None),
             metrics_host=self._optional("insync.metrics.host", str, "127.0.0.1"),
             metrics_port=self._optional("insync.metrics.port", property_keys.integer(0, 65_535), None),
@@ -133,13 +133,13 @@ class _Reader:
             as_written=as_written,
         )
 
-    def _voters(self, roles: tuple[str, ...], found: ListenerSettings) -> dict[int, tuple[str, int]]:
+    def _voters(self, roles: tuple[str, ...], settings: ListenerSettings) -> dict[int, tuple[str, int]]:
         """From controller.quorum.voters. Files for Kafka 4 name controllers without their ids
         (controller.quorum.bootstrap.servers): if the only one is this node, its id is known."""
         if VOTERS in self._entries or BOOTSTRAP_SERVERS not in self._entries:
             return dict(self._required(VOTERS, parse_voters))
         servers = property_keys.comma_separated(self._entries[BOOTSTRAP_SERVERS].value)
-        own_ports = [bound.address.port for bound in found.bound if bound.name == found.controller.name]
+        own_ports = [bound.address.port for bound in settings.bound if bound.name == settings.controller.name]
         host, _, port = servers[0].strip().rpartition(":") if servers else ("", "", "")
         if len(servers) == 1 and "controller" in roles and port.isdecimal() and int(port) in own_ports:
             node_id = self._entries["node.id"].value if "node.id" in self._entries else ""
@@ -161,9 +161,9 @@ class _Reader:
 
     def _listeners(self, values: dict[str, str], roles: tuple[str, ...]) -> ListenerSettings:
         try:
-            found = listeners.read_listeners(values, roles)
-            listeners.check_security(found)
-            return found
+            settings = listeners.read_listeners(values, roles)
+            listeners.check_security(settings)
+            return settings
         except SecuritySettingError as error:
             entry = self._entries.get(error.key)
             raise PropertiesError(self._source, entry.line if entry else 0, error.key, error.problem) from error

@@ -32,7 +32,7 @@ def is_pushing_filters() -> bool:
 
 class Conditions:
     """All of them hold for the rows that are wanted. The filters are those of `pyspark.sql.datasource`, which older
-    versions do not have: they are told apart by their names."""
+    versions do not have: their names distinguish them."""
 
     def __init__(self, filters: Iterable[Any] = ()) -> None:
         self._by_column: dict[str, list[Any]] = {}
@@ -93,7 +93,7 @@ def _number(value: Any, kind: type) -> int | None:
 
 
 def _holds(condition: Any, value: Any) -> bool | None:
-    """None if that cannot be told here."""
+    """None if that is not known here."""
     name = _kind(condition)
     if name == "Not":
         holds = _holds(condition.child, value)

@@ -3,7 +3,7 @@
 There is no journal beside the tables: the commit that adds files to a table also records how far each partition is
 archived. So both become visible at once, and a repeated commit would contradict what is recorded. A commit is made
 against the version of the table that the state was read from. If the table has changed, the state is read again: if it
-is the same, somebody else has changed the table (an engine that merges files) and the commit is repeated; if it is not,
+is the same, another engine has changed the table (by merging files) and the commit is repeated; if it is not,
 another archiver is at work, and this one stops.
 """
 

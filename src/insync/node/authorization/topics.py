@@ -106,7 +106,7 @@ def _may_delete(topic: delete_topics.DeleteTopicState, access: Access, node: Nod
 def _refused_deletion(
     topic: delete_topics.DeleteTopicState, access: Access, node: NodeFacts
 ) -> delete_topics.DeletableTopicResult:
-    """The name that belongs to an id is shown to those who may describe it, and that a name is unknown is told them."""
+    """Only a client that may describe a topic gets the name of an id, or learns that a name is unknown."""
     if topic.name is not None and topic.topic_id is not None:
         return _invalid_deletion(topic, "Specify either the name or the id of a topic.")
     name = topic.name

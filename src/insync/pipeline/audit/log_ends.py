@@ -103,8 +103,8 @@ def check_logs(
     """`quorum`: by broker, the replica of the metadata log."""
     roots = {root.path: root for node in nodes for root in node.roots}
     segments: dict[ReplicaKey, list[tuple[SegmentTask, SegmentFacts]]] = {}
-    for task, found in zip(tasks, facts, strict=True):
-        segments.setdefault(key_of(task), []).append((task, found))
+    for task, segment_facts in zip(tasks, facts, strict=True):
+        segments.setdefault(key_of(task), []).append((task, segment_facts))
     logs = []
     for replica in replicas:
         own = segments.get((replica.broker, replica.topic, replica.partition), [])
@@ -238,7 +238,7 @@ def _check_end(log: LogState, others: Sequence[LogState], metadata: ClusterMetad
 def _list_claims(
     log: LogState, others: Sequence[LogState], metadata: ClusterMetadata | None, clean: LogEnd | None
 ) -> Iterator[tuple[int, str]]:
-    """(offset that the log should reach, who says so)."""
+    """(offset that the log should reach, the reason)."""
     if log.replica.topic == METADATA_TOPIC:
         if log.synced_end:
             yield log.synced_end, f"{offset_checkpoint.FILE_NAME} says that it reached {log.synced_end}"

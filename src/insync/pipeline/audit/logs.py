@@ -100,18 +100,18 @@ def audit_logs(options: ReadOptions, also_compacted: Sequence[str] = (), run_tas
     findings += _list_segment_findings(logs)
     findings += [finding for log in logs for finding in log.findings]
     files = [_to_replica_task(log) for log in logs if os.path.isdir(log.replica.directory)]
-    for found in run_tasks(files, check_replica_files, what="small files of replicas", size=0):
-        findings += found
+    for more in run_tasks(files, check_replica_files, what="small files of replicas", size=0):
+        findings += more
     findings += check_quorum_files(quorum, *_ends_of_quorum(quorum, logs))
     cells = sum_digests(tasks, facts)
     audited.stretches = len(cells)
     differing = list(limit_stretches(find_differing_stretches(tasks, replicas, cells, findings, logs)))
     wrong_epochs = {(*_place(finding), finding.offset) for finding in findings if finding.kind == kinds.EPOCH}
-    for found in run_tasks(differing, compare_stretch, what="stretches that differ", size=0):
-        findings += [finding for finding in found if (*_place(finding), finding.offset) not in wrong_epochs]
+    for more in run_tasks(differing, compare_stretch, what="stretches that differ", size=0):
+        findings += [finding for finding in more if (*_place(finding), finding.offset) not in wrong_epochs]
     ranges = plan_compacted(logs, compacted)
-    for found in run_tasks(ranges, compare_range, what="records of compacted topics", size=size):
-        findings += found
+    for more in run_tasks(ranges, compare_range, what="records of compacted topics", size=size):
+        findings += more
     audited.findings = sorted(findings, key=kinds.sort_key)
     return audited
 

@@ -61,8 +61,8 @@ def list_quorum_replicas(nodes: Sequence[NodeDirectory], placement: Placement) -
             continue
         file = os.path.join(node.home, offset_checkpoint.FILE_NAME)
         broker = placement.brokers[node.path]
-        found = QuorumReplica(broker, node.metadata_log, file, _read_checkpoint(file))
-        replicas.setdefault(str(node.metadata_log.path), found)
+        replica = QuorumReplica(broker, node.metadata_log, file, _read_checkpoint(file))
+        replicas.setdefault(str(node.metadata_log.path), replica)
     return list(replicas.values())
 
 

@@ -349,11 +349,11 @@ class _SegmentCheck:
         gap = next((gap for gap in self._gaps if gap[0] <= base and last < gap[1]), None)
         if gap is None:
             return False
-        found = self._gaps.pop(gap)
+        finding = self._gaps.pop(gap)
         for start, end in ((gap[0], base), (last + 1, gap[1])):
             if start < end:
                 detail = f"offsets {start} to {end - 1} are missing"
-                self._gaps[start, end] = found._replace(offset=start, detail=detail)
+                self._gaps[start, end] = finding._replace(offset=start, detail=detail)
         return True
 
     def _holds(self, headers: Headers, i: int) -> bool:

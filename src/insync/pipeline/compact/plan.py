@@ -9,7 +9,7 @@ from itertools import groupby
 from insync.lake.ledger import Ledger, Range
 from insync.pipeline.text import format_time
 
-_SETTLED_SHARE = 2
+_LARGE_SHARE = 2
 """A range of at least the target size divided by this is not merged again."""
 
 
@@ -33,11 +33,11 @@ def _find_runs(ranges: Sequence[Range], target_bytes: int) -> Iterator[tuple[lis
     """Neighbours that fit one file, and whether something after them ends the run."""
     run: list[Range] = []
     for archived in ranges:
-        settled = archived.bytes >= target_bytes / _SETTLED_SHARE or archived.lost or archived.expired
-        if settled or sum(part.bytes for part in run) + archived.bytes > target_bytes:
+        is_kept = archived.bytes >= target_bytes / _LARGE_SHARE or archived.lost or archived.expired
+        if is_kept or sum(part.bytes for part in run) + archived.bytes > target_bytes:
             yield run, True
             run = []
-        if not settled:
+        if not is_kept:
             run.append(archived)
     yield run, False
 

@@ -55,7 +55,7 @@ def list_modules(packages: Sequence[str] = DECISION_PACKAGES) -> list[str]:
     for name in packages:
         package = importlib.import_module(f"insync.{name}")
         if hasattr(package, "__path__"):
-            names += [found.name for found in pkgutil.walk_packages(package.__path__, f"insync.{name}.")]
+            names += [module.name for module in pkgutil.walk_packages(package.__path__, f"insync.{name}.")]
         else:
             names.append(f"insync.{name}")
     return sorted(names)
@@ -79,9 +79,9 @@ def _parse(module: str) -> tuple[ast.Module, str]:
 
 @cache
 def module_file(module: str) -> str:
-    found = importlib.import_module(module).__file__
-    assert found is not None
-    return found
+    file = importlib.import_module(module).__file__
+    assert file is not None
+    return file
 
 
 def compile_mutation(mutation: Mutation) -> CodeType:
@@ -126,8 +126,9 @@ def applied(mutation: Mutation) -> Iterator[int]:
 
 
 def find_loaded_functions(code: CodeType) -> list[FunctionType]:
-    """Those with the same place in the source."""
-    functions = [found for found in gc.get_objects() if type(found) is FunctionType]
+    """Those with the same place in the source. Frozen objects are not listed, and a Spark task freezes all modules'."""
+    gc.unfreeze()
+    functions = [item for item in gc.get_objects() if type(item) is FunctionType]
     return [function for function in functions if place_of(function.__code__) == place_of(code)]
 
 

@@ -36,7 +36,7 @@ class PartitionRecorder:
         self._observed: dict[int, dict[str, Any]] = {}
         """By broker: the state after its last step, once it applies its assignments."""
         self._broker_epochs: dict[int, int | None] = {}
-        """None: registered when the trace began, and not told yet."""
+        """None: registered when the trace began, without a response yet."""
         self._crashes: dict[int, Step] = {}
         """The last crash of brokers that have not started again: what was lost shows at the next start."""
         self._proposals: dict[Proposal, Message] = {}

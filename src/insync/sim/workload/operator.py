@@ -93,8 +93,8 @@ class Operator(Client):
 
     def guard(self, action: Action) -> None:
         """Create ACLs that allow a group and one that denies it, all for one principal, and remove them by one request.
-        Nobody may use the group before, meanwhile or after (A8). A creation without an answer is not repeated: it could
-        arrive amid the removal, and only one request at a time promises anything."""
+        No client may use the group before, meanwhile or after (A8). A creation without an answer is not repeated: it
+        could arrive amid the removal, and only one request at a time promises anything."""
         operations = ((Operation.ALL, Permission.DENY), *((op, Permission.ALLOW) for op in _GROUP_OPERATIONS))
         acls = [
             Acl(
