@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Annotated, Any
 
 import typer
 
 from insync.cli.exits import usage_error
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
 from insync.cli.output import console, print_json, print_rows
-from insync.cli.session import run
+from insync.cli.session import Session
 from insync.client import acls
 from insync.client.client import Client
 from insync.escaping import printable
@@ -33,39 +33,56 @@ app = typer.Typer(help="Access control lists: who may do what.", no_args_is_help
 Resource = tuple[ResourceType, str]
 
 Principal = Annotated[str, typer.Argument(metavar="USER", help="A user's name, User:NAME, or * for everyone.")]
-Topic = Annotated[list[str] | None, typer.Option("--topic", metavar="NAME", help="Topics of this name; * for all.")]
-GroupOption = Annotated[
-    list[str] | None, typer.Option("--group", metavar="NAME", help="Consumer groups of this name; * for all.")
-]
-ClusterOption = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
-TransactionalId = Annotated[
-    list[str] | None, typer.Option("--transactional-id", metavar="ID", help="Transactional ids; * for all.")
-]
-DelegationToken = Annotated[
-    list[str] | None, typer.Option("--delegation-token", metavar="ID", help="Delegation tokens; * for all.")
-]
-UserPrincipal = Annotated[
-    list[str] | None, typer.Option("--user-principal", metavar="USER", help="Users whose tokens are meant.")
-]
 Prefixed = Annotated[bool, typer.Option("--prefixed", help="The names are prefixes.")]
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Only from this IP address; default: any.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedResources:
+    """The options that name resources."""
+
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="NAME", help="Topics of this name; * for all.")
+    ] = None
+    group: Annotated[
+        list[str] | None, typer.Option("--group", metavar="NAME", help="Consumer groups of this name; * for all.")
+    ] = None
+    cluster: Annotated[bool, typer.Option("--cluster", help="The cluster itself.")] = False
+    transactional_id: Annotated[
+        list[str] | None, typer.Option("--transactional-id", metavar="ID", help="Transactional ids; * for all.")
+    ] = None
+    delegation_token: Annotated[
+        list[str] | None, typer.Option("--delegation-token", metavar="ID", help="Delegation tokens; * for all.")
+    ] = None
+    user_principal: Annotated[
+        list[str] | None, typer.Option("--user-principal", metavar="USER", help="Users whose tokens are meant.")
+    ] = None
+
+    def resources(self) -> list[Resource]:
+        named = (
+            (ResourceType.TOPIC, self.topic),
+            (ResourceType.GROUP, self.group),
+            (ResourceType.CLUSTER, [CLUSTER_NAME] if self.cluster else None),
+            (ResourceType.TRANSACTIONAL_ID, self.transactional_id),
+            (ResourceType.DELEGATION_TOKEN, self.delegation_token),
+            (ResourceType.USER, [_principal(name) for name in self.user_principal or ()]),
+        )
+        resources = [(kind, name) for kind, names in named for name in names or ()]
+        for kind, name in resources:
+            if not name:
+                raise usage_error(f"--{_option(kind)}: the name is empty")
+        return resources
 
 
 @app.command(name="list")
 def list_acls(
     principal: Annotated[str, typer.Option("--principal", metavar="USER", help="ACLs of this user.")] = "",
-    topic: Topic = None,
-    group: GroupOption = None,
-    cluster: ClusterOption = False,
-    transactional_id: TransactionalId = None,
-    delegation_token: DelegationToken = None,
-    user_principal: UserPrincipal = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    named: NamedResources,
+    session: Session,
 ) -> None:
     """List ACLs: all, or those that concern a user or a resource, also by a prefix or for all names."""
-    resources = _resources(topic, group, cluster, transactional_id, delegation_token, user_principal)
+    resources = named.resources()
     user = _principal(principal) if principal else None
     filters = [
         AclFilter(resource_type=kind, resource_name=name, pattern_type=PatternType.MATCH, principal=user)
@@ -76,7 +93,7 @@ def list_acls(
         listed = [acl for wanted in filters for acl in await acls.list_acls(client, wanted)]
         return list(dict.fromkeys(listed))
 
-    _print_acls(run(bootstrap, timeout, work), as_json=as_json)
+    _print_acls(session.run(work), as_json=session.as_json)
 
 
 @app.command()
@@ -85,21 +102,15 @@ def add(
     operations: Annotated[
         str, typer.Argument(metavar="OPERATION[,...]", help="Such as read, write, describe, alter, all.")
     ],
-    topic: Topic = None,
-    group: GroupOption = None,
-    cluster: ClusterOption = False,
-    transactional_id: TransactionalId = None,
-    delegation_token: DelegationToken = None,
-    user_principal: UserPrincipal = None,
+    *,
+    named: NamedResources,
     prefixed: Prefixed = False,
     deny: Annotated[bool, typer.Option("--deny", help="Deny instead of allowing; a denial always counts.")] = False,
     host: Host = WILDCARD,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    session: Session,
 ) -> None:
     """Allow a user to do something with a resource, or deny it."""
-    resources = _resources(topic, group, cluster, transactional_id, delegation_token, user_principal)
+    resources = named.resources()
     if not resources:
         raise usage_error("give what the ACL is for: --topic, --group, --cluster, --transactional-id, ...")
     new = [
@@ -115,8 +126,8 @@ def add(
         for kind, name in resources
         for operation in _operations(operations, kind)
     ]
-    run(bootstrap, timeout, lambda client: acls.create_acls(client, new))
-    _print_acls(new, as_json=as_json)
+    session.run(lambda client: acls.create_acls(client, new))
+    _print_acls(new, as_json=session.as_json)
 
 
 @app.command()
@@ -125,23 +136,17 @@ def remove(
     operations: Annotated[
         str, typer.Argument(metavar="[OPERATION,...]", help="ACLs for these operations; default: for all.")
     ] = "",
-    topic: Topic = None,
-    group: GroupOption = None,
-    cluster: ClusterOption = False,
-    transactional_id: TransactionalId = None,
-    delegation_token: DelegationToken = None,
-    user_principal: UserPrincipal = None,
+    *,
+    named: NamedResources,
     prefixed: Prefixed = False,
     deny: Annotated[bool, typer.Option("--deny", help="Only denials.")] = False,
     allow: Annotated[bool, typer.Option("--allow", help="Only permissions.")] = False,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Only those with this host.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    session: Session,
 ) -> None:
     """Remove the ACLs that match all that is given, with exactly these names."""
-    resources = _resources(topic, group, cluster, transactional_id, delegation_token, user_principal)
+    resources = named.resources()
     if not principal and not resources:
         raise usage_error("give a user or a resource: this would remove every ACL")
     if deny and allow:
@@ -168,9 +173,9 @@ def remove(
             return [acl for acl_filter in filters for acl in await acls.list_acls(client, acl_filter)]
         return await acls.delete_acls(client, filters)
 
-    removed = run(bootstrap, timeout, work)
-    _print_acls(removed, as_json=as_json)
-    if not as_json:
+    removed = session.run(work)
+    _print_acls(removed, as_json=session.as_json)
+    if not session.as_json:
         typer.echo(f"{len(removed)} ACLs {'would be removed (--dry-run)' if dry_run else 'removed'}")
 
 
@@ -178,19 +183,13 @@ def remove(
 def check(
     principal: Principal,
     operation: Annotated[str, typer.Argument(metavar="OPERATION", help="Such as read, write, describe, alter.")],
-    topic: Topic = None,
-    group: GroupOption = None,
-    cluster: ClusterOption = False,
-    transactional_id: TransactionalId = None,
-    delegation_token: DelegationToken = None,
-    user_principal: UserPrincipal = None,
+    *,
+    named: NamedResources,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The client's IP address.")] = "",
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    session: Session,
 ) -> None:
     """May a user do this, and which ACL decides? Exit code 0 if so, 1 if not."""
-    resources = _resources(topic, group, cluster, transactional_id, delegation_token, user_principal)
+    resources = named.resources()
     if len(resources) != 1:
         raise usage_error("give one resource: --topic, --group, --cluster, --transactional-id, ...")
     ((kind, name),) = resources
@@ -200,11 +199,11 @@ def check(
     async def work(client: Client) -> Access:
         return await check_access(client, user, host, wanted, kind, name)
 
-    access = run(bootstrap, timeout, work)
+    access = session.run(work)
     decision = access.decision
     asked = f"{user} {'may' if decision else 'may not'} {wanted.name} {kind.name} '{name}'"
     reason = f"because of: {decision.rule}" if decision.rule else decision.reason
-    if as_json:
+    if session.as_json:
         print_json(
             {
                 "allowed": decision.allowed,
@@ -233,29 +232,6 @@ def _explain(access: Access, user: str, host: str, operation: Operation, kind: R
         typer.echo("Some ACLs of this resource are for certain addresses: give the client's with --host.")
     if not access.settings_known:
         typer.echo(f"The brokers do not show {SUPER_USERS} and {ALLOW_EVERYONE}, which may allow more.")
-
-
-def _resources(
-    topics: list[str] | None,
-    groups: list[str] | None,
-    cluster: bool,
-    transactional_ids: list[str] | None,
-    delegation_tokens: list[str] | None,
-    user_principals: list[str] | None,
-) -> list[Resource]:
-    named = (
-        (ResourceType.TOPIC, topics),
-        (ResourceType.GROUP, groups),
-        (ResourceType.CLUSTER, [CLUSTER_NAME] if cluster else None),
-        (ResourceType.TRANSACTIONAL_ID, transactional_ids),
-        (ResourceType.DELEGATION_TOKEN, delegation_tokens),
-        (ResourceType.USER, [_principal(name) for name in user_principals or ()]),
-    )
-    resources = [(kind, name) for kind, names in named for name in names or ()]
-    for kind, name in resources:
-        if not name:
-            raise usage_error(f"--{_option(kind)}: the name is empty")
-    return resources
 
 
 def _option(kind: ResourceType) -> str:

@@ -10,10 +10,9 @@ import typer
 
 from insync.cli import records as texts
 from insync.cli.exits import usage_error
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
 from insync.cli.output import print_json
 from insync.cli.parsing import moment, numbers
-from insync.cli.session import run
+from insync.cli.session import Session
 from insync.client import offsets, topics
 from insync.client.client import Client
 from insync.client.consumer import Reader
@@ -40,9 +39,8 @@ def consume(
     committed: Annotated[
         bool, typer.Option("--read-committed", help="Hide records of aborted and open transactions.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    session: Session,
 ) -> None:
     """Read a topic from the beginning, an offset or a time. With --json, prints one object per line."""
     wanted = numbers(partition, "partitions") if partition else []
@@ -61,7 +59,7 @@ def consume(
         reader = Reader(client, topic, begin, stops, isolation=isolation)
         shown = 0
         async for consumed in reader.records():
-            if as_json:
+            if session.as_json:
                 print_json(texts.to_json(name, consumed.partition, consumed.record))
             else:
                 typer.echo(
@@ -74,7 +72,7 @@ def consume(
             if limit and shown >= limit:
                 return
 
-    run(bootstrap, timeout, work)
+    session.run(work)
 
 
 def _select_partitions(topic: Topic, wanted: list[int]) -> Topic:

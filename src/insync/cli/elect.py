@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli.exits import failure, usage_error
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
 from insync.cli.output import print_json, print_table
-from insync.cli.session import run
+from insync.cli.session import Session
 from insync.client import admin, topics
 from insync.client.client import Client
 from insync.client.errors import ErrorCode, error_name
@@ -22,9 +21,8 @@ def elect(
     unclean: Annotated[
         bool, typer.Option("--unclean", help="Elect a replica that may lack records, which are lost then.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    session: Session,
 ) -> None:
     """Make the first replica of each partition its leader. --unclean is for partitions without a complete replica."""
     if unclean and (not topic or partition < 0):
@@ -39,10 +37,10 @@ def elect(
         described = await topics.describe(client, names)
         return results, {(t.name, p.index): p.leader for t in described for p in t.partitions}
 
-    results, leaders = run(bootstrap, timeout, work)
+    results, leaders = session.run(work)
     rows = [_row(key, code, message, leaders.get(key, NO_NODE)) for key, (code, message) in sorted(results.items())]
     refused = [row for row in rows if row["result"] == "refused"]
-    if as_json:
+    if session.as_json:
         print_json(rows)
     elif rows:
         print_table(("topic", "partition", "result", "leader", "why"), [list(row.values()) for row in rows])

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Interval, Timeout
+from insync.cli.options import Interval
 from insync.cli.output import console, print_json, print_table
-from insync.cli.session import run
+from insync.cli.session import Session
 from insync.client.model import NO_NODE
 from insync.ops import explain as reasons
 from insync.ops import facts as live
@@ -21,14 +21,13 @@ def explain(
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     partition: Annotated[int, typer.Argument(metavar="PARTITION", min=0)],
     interval: Interval = 0.5,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    session: Session,
 ) -> None:
     """Why is a replica not in the ISR, why do writes fail, what would an unclean election lose?"""
-    facts = run(bootstrap, timeout, lambda client: live.gather_facts(client, topic, partition, interval))
+    facts = session.run(lambda client: live.gather_facts(client, topic, partition, interval))
     explanation = reasons.explain(facts)
-    if as_json:
+    if session.as_json:
         print_json(_as_dict(facts, explanation))
     else:
         _print(facts, explanation)

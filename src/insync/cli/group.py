@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli.exits import usage_error
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
 from insync.cli.output import console, print_json, print_rows, print_table
 from insync.cli.parsing import moment, numbers
-from insync.cli.session import delete_all, run
+from insync.cli.session import Session
 from insync.client import groups, offsets, topics
 from insync.client.client import Client
 from insync.client.errors import ClientError, UnknownTopicError
@@ -25,33 +24,24 @@ Row = dict[str, Any]
 
 
 @app.command(name="list")
-def list_groups(
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
-) -> None:
+def list_groups(*, session: Session) -> None:
     """List all groups."""
-    listed = run(bootstrap, timeout, groups.list_groups)
+    listed = session.run(groups.list_groups)
     rows = [{"group": g.id, "state": g.state, "type": g.protocol_type, "coordinator": g.coordinator} for g in listed]
-    print_rows(("group", "state", "type", "coordinator"), rows, as_json=as_json)
+    print_rows(("group", "state", "type", "coordinator"), rows, as_json=session.as_json)
 
 
 @app.command()
-def describe(
-    group: GroupId,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
-) -> None:
+def describe(group: GroupId, *, session: Session) -> None:
     """Show members, committed offsets and lag."""
 
     async def work(client: Client) -> tuple[Group, list[Row]]:
         described = await groups.describe(client, group)
         return described, await lag_rows(client, described)
 
-    described, rows = run(bootstrap, timeout, work)
+    described, rows = session.run(work)
     total = sum(row["lag"] or 0 for row in rows)
-    if as_json:
+    if session.as_json:
         print_json(_as_dict(described, rows, total))
         return
     count = len(described.members)
@@ -133,9 +123,8 @@ def reset(
         str, typer.Option("--since", metavar="TIME", help="Move to a time: ISO 8601, 15m (ago), or ms since 1970.")
     ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    session: Session,
 ) -> None:
     """Set the committed offsets of a group without members: to the beginning, the end, an offset or a time."""
     if bool(to) == bool(since):
@@ -157,8 +146,8 @@ def reset(
             {"topic": key[0], "partition": key[1], "before": committed.get(key), "after": targets[key]} for key in keys
         ]
 
-    rows = run(bootstrap, timeout, work)
-    if as_json:
+    rows = session.run(work)
+    if session.as_json:
         print_json({"group": group, "moved": not dry_run, "partitions": rows})
     else:
         print_table(("topic", "partition", "before", "after"), [list(row.values()) for row in rows])
@@ -201,11 +190,6 @@ async def _target_offsets(
 
 
 @app.command()
-def delete(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP...")],
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
-) -> None:
+def delete(names: Annotated[list[str], typer.Argument(metavar="GROUP...")], *, session: Session) -> None:
     """Delete groups without members, and their committed offsets."""
-    delete_all("group", names, groups.delete, bootstrap=bootstrap, timeout=timeout, as_json=as_json)
+    session.delete_all("group", names, groups.delete)

@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
 from insync.cli.output import console, print_json, print_table
-from insync.cli.session import run
+from insync.cli.session import Session
 from insync.client.client import Client
 from insync.ops import health as checks
 from insync.ops.health import ClusterSnapshot, Finding
@@ -29,9 +28,8 @@ def health(
             help="Wait this long for a cluster that answers and is healthy.",
         ),
     ] = 0.0,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    session: Session,
 ) -> None:
     """Check brokers, quorum, disks and every partition. Exits with 0 if healthy, else with 1."""
 
@@ -45,9 +43,9 @@ def health(
                 return snapshot, findings
             await asyncio.sleep(POLL_S)
 
-    snapshot, findings = run(bootstrap, timeout, work, wait_s=wait)
+    snapshot, findings = session.run(work, wait_s=wait)
     healthy = checks.is_healthy(findings)
-    if as_json:
+    if session.as_json:
         print_json(_as_dict(snapshot, findings, healthy))
     else:
         _print(snapshot, findings, healthy)

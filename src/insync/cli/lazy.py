@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from insync.cli import client_config
+from insync.cli.option_groups import expand_groups
 
 Commands = Mapping[str, tuple[str, str]]
 """By name: (a function, or an app of several commands, in a module of this package; its one-line help)."""
@@ -48,12 +49,12 @@ class _Loaded(Mapping[str, Any]):
         holder = typer.Typer(rich_markup_mode=None)
         if isinstance(target, typer.Typer):
             for command in target.registered_commands:
-                command.callback = client_config.add_option(command.callback)
+                command.callback = _with_options(command.callback)
             if target.registered_callback is not None:
-                target.registered_callback.callback = client_config.add_option(target.registered_callback.callback)
+                target.registered_callback.callback = _with_options(target.registered_callback.callback)
             holder.add_typer(target, name=name)
         else:
-            holder.command(name=name)(client_config.add_option(target))
+            holder.command(name=name)(_with_options(target))
         return get_group(holder).commands[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -61,3 +62,7 @@ class _Loaded(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._group.table)
+
+
+def _with_options(command: Callable[..., Any] | None) -> Any:
+    return client_config.add_option(expand_groups(command))

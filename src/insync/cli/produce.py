@@ -13,10 +13,9 @@ import typer
 
 from insync.cli import records as texts
 from insync.cli.exits import usage_error
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
 from insync.cli.output import print_json
 from insync.cli.parsing import moment, pairs
-from insync.cli.session import run
+from insync.cli.session import Session
 from insync.client import topics
 from insync.client.client import Client
 from insync.client.producer import Producer, WrittenBatch, partition_for
@@ -53,9 +52,8 @@ def produce(
     json_input: Annotated[
         bool, typer.Option("--json-input", help="Each value is a JSON object as `insync consume --json` prints it.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    session: Session,
 ) -> None:
     """Write records to a topic, idempotently with acks=all, and print their offsets."""
     if acks not in ACKS:
@@ -79,14 +77,14 @@ def produce(
         topic = await topics.describe_one(client, name)
         producer = Producer(client, topic, acks=ACKS[acks], compression=compression)
         await producer.start()
-        sink = _Batches(producer, as_json)
+        sink = _Batches(producer, session.as_json)
         async for line in _as_lines(values) if values else _stdin_lines():
             await sink.put(*read(line)) if line is not None else await sink.flush()
         await sink.flush()
         return sink.written
 
-    written = run(bootstrap, timeout, work)
-    if not as_json:
+    written = session.run(work)
+    if not session.as_json:
         typer.echo(_summary(name, written))
 
 

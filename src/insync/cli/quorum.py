@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli.exits import failure, usage_error
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
 from insync.cli.output import console, print_json, print_table
 from insync.cli.parsing import iso
-from insync.cli.session import run
+from insync.cli.session import Session
 from insync.client import admin
 from insync.client.model import QuorumReplica, QuorumState
 
@@ -19,18 +18,13 @@ app = typer.Typer(no_args_is_help=False, rich_markup_mode=None)
 
 
 @app.callback(invoke_without_command=True)
-def quorum(
-    context: typer.Context,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
-) -> None:
+def quorum(context: typer.Context, *, session: Session) -> None:
     """Show the metadata quorum: leader, epoch, high watermark, voters and observers with their lag."""
     if context.invoked_subcommand is not None:
         return
-    state = run(bootstrap, timeout, admin.describe_quorum)
+    state = session.run(admin.describe_quorum)
     rows = [_row(state, r, "voter") for r in state.voters] + [_row(state, r, "observer") for r in state.observers]
-    if as_json:
+    if session.as_json:
         print_json({"leader": state.leader, "epoch": state.epoch, "hwm": state.high_watermark, "replicas": rows})
         return
     console().print(f"leader {state.leader}  epoch {state.epoch}  high watermark {state.high_watermark}")

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli.exits import failure, usage_error
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Interval, Timeout
+from insync.cli.options import Interval
 from insync.cli.output import console, duration, print_json, print_table, report, size
 from insync.cli.parsing import numbers
-from insync.cli.session import run
+from insync.cli.session import Session
 from insync.client import admin, offsets, topics
 from insync.client.client import Client
 from insync.client.errors import ClientError, ErrorCode, error_name
@@ -36,9 +36,8 @@ def make_plan(
     brokers: Annotated[str, typer.Option("--brokers", metavar="1,2,3", help="Target brokers; default: all.")] = "",
     replication: Annotated[int, typer.Option("--replication", "-r", min=0, help="Replicas; 0: unchanged.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    session: Session,
 ) -> None:
     """Plan an even distribution over the target brokers with the fewest copies. Changes nothing."""
     wanted = numbers(brokers, "brokers") if brokers else None
@@ -58,11 +57,11 @@ def make_plan(
             raise ClientError(f"this plan is not possible: {error}") from None
         return moves, await _leader_sizes(client, chosen)
 
-    moves, sizes = run(bootstrap, timeout, work)
+    moves, sizes = session.run(work)
     document = plan_document(moves)
     if output is not None:
         output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    if as_json:
+    if session.as_json:
         print_json(document)
         return
     rows = [
@@ -113,9 +112,8 @@ def start(
         int, typer.Option("--throttle", min=0, metavar="BYTES/S", help="Limit of the copies; 0: none.")
     ] = 0,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done, then remove the throttle.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    session: Session,
 ) -> None:
     """Start to move partitions as planned."""
     targets = read_plan(file)
@@ -130,22 +128,17 @@ def start(
             await throttle.remove_throttles(client)
         return results
 
-    results = run(bootstrap, timeout, work)
-    _report(results, "moved" if wait else "started", as_json)
-    if limit and not wait and not as_json:
+    results = session.run(work)
+    _report(results, "moved" if wait else "started", session.as_json)
+    if limit and not wait and not session.as_json:
         typer.echo("remove the throttle when it is done:  insync reassign unthrottle")
 
 
 @app.command()
-def status(
-    interval: Interval = 1.0,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
-) -> None:
+def status(interval: Interval = 1.0, *, session: Session) -> None:
     """Show the progress: bytes left, rate, time left, and the replica that it waits for."""
-    moving = run(bootstrap, timeout, lambda client: progress.measure_progress(client, interval))
-    if as_json:
+    moving = session.run(lambda client: progress.measure_progress(client, interval))
+    if session.as_json:
         print_json([_progress_dict(p) for p in moving])
         return
     if not moving:
@@ -173,9 +166,8 @@ def cancel(
     file: Annotated[
         Path | None, typer.Argument(metavar="PLAN", help="A plan; default: everything in progress.")
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    session: Session,
 ) -> None:
     """Cancel reassignments: partitions get their previous replicas back."""
     wanted = None if file is None else list(read_plan(file))
@@ -185,18 +177,14 @@ def cancel(
         keys = running if wanted is None else wanted
         return await admin.reassign(client, dict.fromkeys(keys)) if keys else {}
 
-    _report(run(bootstrap, timeout, work), "cancelled", as_json)
+    _report(session.run(work), "cancelled", session.as_json)
 
 
 @app.command()
-def unthrottle(
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
-) -> None:
+def unthrottle(*, session: Session) -> None:
     """Remove all throttles that `start --throttle` has set."""
-    count = run(bootstrap, timeout, throttle.remove_throttles)
-    report({"lifted": count}, f"throttles removed from {count} brokers and topics", as_json=as_json)
+    count = session.run(throttle.remove_throttles)
+    report({"lifted": count}, f"throttles removed from {count} brokers and topics", as_json=session.as_json)
 
 
 def _report(results: admin.Results, done: str, as_json: bool) -> None:

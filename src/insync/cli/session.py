@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import typer
 
 from insync.cli import client_config
 from insync.cli.exits import failure, usage_error
+from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
 from insync.cli.output import print_json
 from insync.client.client import Client
 from insync.client.errors import AddressError, ClientError, NoBrokerError
@@ -24,56 +26,52 @@ T = TypeVar("T")
 CONNECT_INTERVAL_S = 0.1
 
 
-def run(bootstrap: str, timeout: float, work: Callable[[Client], Awaitable[T]], *, wait_s: float = 0.0) -> T:
-    """Connect, do the work and close; errors of the cluster are printed and become an exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """The options of every command that talks to a cluster, as a group, and what the command does with them."""
 
-    As long as no broker can be reached, all of it is tried again for `wait_s` seconds.
-    """
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
+    timeout: Timeout = DEFAULT_TIMEOUT
+    as_json: AsJson = False
 
-    async def session() -> T:
-        async with Client.connect(bootstrap, timeout_s=timeout, settings=client_config.current_settings()) as client:
-            return await work(client)
+    def run(self, work: Callable[[Client], Awaitable[T]], *, wait_s: float = 0.0) -> T:
+        """Connect, do the work and close; errors of the cluster are printed and become an exit code.
 
-    async def sessions() -> T:
+        As long as no broker can be reached, all of it is tried again for `wait_s` seconds.
+        """
+        try:
+            return asyncio.run(self._retry_connecting(work, wait_s))
+        except AddressError as error:
+            raise usage_error(str(error)) from None
+        except ClientError as error:
+            raise failure(reason(error)) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+
+    async def _retry_connecting(self, work: Callable[[Client], Awaitable[T]], wait_s: float) -> T:
         deadline = time.monotonic() + wait_s
+        settings = client_config.current_settings()
         while True:
             try:
-                return await session()
+                async with Client.connect(self.bootstrap, timeout_s=self.timeout, settings=settings) as client:
+                    return await work(client)
             except NoBrokerError:
                 if time.monotonic() >= deadline:
                     raise
             await asyncio.sleep(CONNECT_INTERVAL_S)
 
-    try:
-        return asyncio.run(sessions())
-    except AddressError as error:
-        raise usage_error(str(error)) from None
-    except ClientError as error:
-        raise failure(reason(error)) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    def delete_all(self, kind: str, names: Sequence[str], delete: Callable[[Client, str], Awaitable[object]]) -> None:
+        """Delete one after the other, and say so of each: those before one that fails are gone."""
 
+        async def work(client: Client) -> None:
+            for name in names:
+                await delete(client, name)
+                if not self.as_json:
+                    typer.echo(f"{kind} '{printable(name)}' deleted")
 
-def delete_all(
-    kind: str,
-    names: Sequence[str],
-    delete: Callable[[Client, str], Awaitable[object]],
-    *,
-    bootstrap: str,
-    timeout: float,
-    as_json: bool,
-) -> None:
-    """Delete one after the other, and say so of each: those before one that fails are gone."""
-
-    async def work(client: Client) -> None:
-        for name in names:
-            await delete(client, name)
-            if not as_json:
-                typer.echo(f"{kind} '{printable(name)}' deleted")
-
-    run(bootstrap, timeout, work)
-    if as_json:
-        print_json({"deleted": list(names)})
+        self.run(work)
+        if self.as_json:
+            print_json({"deleted": list(names)})
 
 
 def reason(error: Exception) -> str:

@@ -11,9 +11,9 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Interval, Timeout
+from insync.cli.options import Interval
 from insync.cli.output import console, print_json, table, text
-from insync.cli.session import run
+from insync.cli.session import Session
 from insync.client import offsets, topics
 from insync.client.client import Client
 from insync.client.errors import ErrorCode
@@ -51,9 +51,8 @@ def top(
     interval: Interval = 1.0,
     frames: Annotated[int, typer.Option("--frames", min=0, metavar="N", help="Stop after N frames; 0: on Ctrl-C.")] = 0,
     internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    session: Session,
 ) -> None:
     """Watch a cluster. Partitions with problems come first. With --json, prints one object per frame."""
     screen = console()
@@ -67,14 +66,14 @@ def top(
                     await asyncio.sleep(interval)
                 frame = await view.next()
                 shown += 1
-                if as_json:
+                if session.as_json:
                     print_json([asdict(line) for line in frame.lines])
                 elif screen.is_terminal:
                     live.update(render(frame, screen), refresh=True)
                 else:
                     screen.print(render(frame, screen))
 
-    run(bootstrap, timeout, work)
+    session.run(work)
 
 
 class _View:

@@ -7,10 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli.exits import usage_error
-from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
 from insync.cli.output import console, print_json, print_rows, print_table, report
 from insync.cli.parsing import numbers, pairs
-from insync.cli.session import delete_all, run
+from insync.cli.session import Session
 from insync.client import topics
 from insync.client.client import Client
 from insync.client.model import NO_NODE, Config, Partition, Topic
@@ -35,9 +34,8 @@ def create(
         str, typer.Option("--assign", metavar="1,2/2,3", help="Brokers of each partition, preferred leader first.")
     ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only validate the request.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    session: Session,
 ) -> None:
     """Create a topic."""
     for count, what in ((partitions, "--partitions"), (replication, "--replication")):
@@ -61,25 +59,22 @@ def create(
             validate_only=dry_run,
         )
 
-    run(bootstrap, timeout, work)
+    session.run(work)
     report(
         {"topic": name, "created": not dry_run},
         f"topic '{name}' {'could be created' if dry_run else 'created'}",
-        as_json=as_json,
+        as_json=session.as_json,
     )
 
 
 @app.command(name="list")
 def list_topics(
-    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False, *, session: Session
 ) -> None:
     """List topics, with the number of their partitions and of those with problems."""
-    listed = [topic for topic in run(bootstrap, timeout, topics.describe) if internal or not topic.internal]
+    listed = [topic for topic in session.run(topics.describe) if internal or not topic.internal]
     columns = ("topic", "partitions", "replicas", "without leader", "under-replicated")
-    print_rows(columns, [_summary(topic) for topic in listed], as_json=as_json)
+    print_rows(columns, [_summary(topic) for topic in listed], as_json=session.as_json)
 
 
 def _summary(topic: Topic) -> dict[str, Any]:
@@ -95,9 +90,8 @@ def _summary(topic: Topic) -> dict[str, Any]:
 @app.command()
 def describe(
     names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all.")] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    session: Session,
 ) -> None:
     """Show leaders, replicas, ISR and ELR of every partition, and the configs that the topic itself sets."""
 
@@ -105,8 +99,8 @@ def describe(
         described = await topics.describe(client, names or None)
         return [(topic, await _own_configs(client, topic)) for topic in described]
 
-    described = run(bootstrap, timeout, work)
-    if as_json:
+    described = session.run(work)
+    if session.as_json:
         print_json([as_dict(topic, configs) for topic, configs in described])
         return
     for topic, configs in described:
@@ -163,9 +157,8 @@ def alter(
     reset: Annotated[
         list[str] | None, typer.Option("--reset", metavar="NAME", help="Reset a config to its default.")
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
+    *,
+    session: Session,
 ) -> None:
     """Add partitions, set configs, or reset them."""
     changes: dict[str, str | None] = {**pairs(config or [], "config"), **dict.fromkeys(reset or [])}
@@ -178,16 +171,11 @@ def alter(
         if partitions:
             await topics.create_partitions(client, name, partitions)
 
-    run(bootstrap, timeout, work)
-    report({"topic": name, "altered": True}, f"topic '{name}' altered", as_json=as_json)
+    session.run(work)
+    report({"topic": name, "altered": True}, f"topic '{name}' altered", as_json=session.as_json)
 
 
 @app.command()
-def delete(
-    names: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: AsJson = False,
-) -> None:
+def delete(names: Annotated[list[str], typer.Argument(metavar="TOPIC...")], *, session: Session) -> None:
     """Delete topics and all their records."""
-    delete_all("topic", names, topics.delete, bootstrap=bootstrap, timeout=timeout, as_json=as_json)
+    session.delete_all("topic", names, topics.delete)
