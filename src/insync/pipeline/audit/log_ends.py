@@ -16,7 +16,7 @@ from types import MappingProxyType
 from insync.logdir.files import NO_LIMIT, Replica
 from insync.pipeline.audit import findings as kinds
 from insync.pipeline.audit.cluster_metadata import ClusterMetadata
-from insync.pipeline.audit.findings import Finding, make_finding
+from insync.pipeline.audit.findings import Finding, make_replica_finding
 from insync.pipeline.audit.inventory import NodeDirectory, Root
 from insync.pipeline.audit.quorum_files import QuorumReplica
 from insync.pipeline.audit.segments import Range, SegmentFacts, SegmentTask, read_epochs
@@ -74,19 +74,8 @@ class LogState:
         return self.end_is_known and not own and not self.findings
 
     def add(self, kind: str, offset: int, file: str, detail: str, position: int | None = None) -> None:
-        replica = self.replica
-        self.findings.append(
-            make_finding(
-                kind,
-                broker=replica.broker,
-                topic=replica.topic,
-                partition=replica.partition,
-                offset=offset,
-                file=file,
-                position=position,
-                detail=detail,
-            )
-        )
+        finding = make_replica_finding(kind, self.replica, file, detail, offset=offset, position=position)
+        self.findings.append(finding)
 
     def explain(self, start: int, end: int) -> None:
         self.explained.append((start, end))

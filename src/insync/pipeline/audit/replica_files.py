@@ -15,7 +15,7 @@ from insync.logdir.chunks import Chunk, read_chunks
 from insync.logdir.files import Segment
 from insync.logdir.indexes import EMPTY, IndexFileError
 from insync.pipeline.audit import findings as kinds
-from insync.pipeline.audit.findings import Finding, make_finding
+from insync.pipeline.audit.findings import Finding, make_replica_finding
 from insync.pipeline.audit.inventory import read_if_exists
 from insync.pipeline.audit.segments import read_epochs
 from insync.storage.checkpoints import LEADER_EPOCHS
@@ -52,14 +52,14 @@ def _check_epochs(task: ReplicaTask) -> Iterator[Finding]:
     entries = read_epochs(path)
     if entries is None:
         if os.path.lexists(path):
-            yield _finding(kinds.EPOCH, task, path, "is damaged, or its entries do not rise")
+            yield make_replica_finding(kinds.EPOCH, task, path, "is damaged, or its entries do not rise")
         elif task.was_synced and task.end > task.start:
-            yield _finding(kinds.EPOCH, task, path, "is missing")
+            yield make_replica_finding(kinds.EPOCH, task, path, "is missing")
     elif entries and task.is_intact and task.stopped_cleanly and entries[-1][1] > task.end:
         detail = f"epoch {entries[-1][0]} starts at offset {entries[-1][1]}, the log ends at {task.end}"
-        yield _finding(kinds.EPOCH, task, path, detail, entries[-1][1])
+        yield make_replica_finding(kinds.EPOCH, task, path, detail, offset=entries[-1][1])
     elif not entries and task.was_synced and task.end > task.start:
-        yield _finding(kinds.EPOCH, task, path, "has no entries")
+        yield make_replica_finding(kinds.EPOCH, task, path, "has no entries")
 
 
 def _check_producers(task: ReplicaTask) -> Iterator[Finding]:
@@ -69,22 +69,24 @@ def _check_producers(task: ReplicaTask) -> Iterator[Finding]:
         path = os.path.join(task.directory, f"{offset:020d}{SNAPSHOT}")
         states = decode_snapshot(read_if_exists(path) or b"")
         if states is None:
-            yield _finding(kinds.PRODUCERS, task, path, "is damaged", offset)
+            yield make_replica_finding(kinds.PRODUCERS, task, path, "is damaged", offset=offset)
             continue
         if not task.is_intact:
             continue
         if offset > task.end:
-            yield _finding(kinds.PRODUCERS, task, path, f"is ahead of the log, which ends at {task.end}", offset)
+            yield make_replica_finding(
+                kinds.PRODUCERS, task, path, f"is ahead of the log, which ends at {task.end}", offset=offset
+            )
             continue
         late = [key for key, producer in states.producers.items() if producer.last_offset >= offset]
         if late:
             last = states.producers[late[0]].last_offset
             detail = f"has offset {last} of producer {late[0]}, which is not before the snapshot"
-            yield _finding(kinds.PRODUCERS, task, path, detail, offset)
+            yield make_replica_finding(kinds.PRODUCERS, task, path, detail, offset=offset)
         elif offset == known[-1]:
             problem = _compare_with_log(task, states.producers)
             if problem:
-                yield _finding(kinds.PRODUCERS, task, path, problem, offset)
+                yield make_replica_finding(kinds.PRODUCERS, task, path, problem, offset=offset)
 
 
 def _compare_with_log(task: ReplicaTask, producers: dict[int, Producer]) -> str:
@@ -127,15 +129,3 @@ def _find_batch(task: ReplicaTask, offset: int) -> tuple[int, int, int, int, int
         if headers.base_offset[-1] > offset:
             return None
     return None
-
-
-def _finding(kind: str, task: ReplicaTask, file: str, detail: str, offset: int = -1) -> Finding:
-    return make_finding(
-        kind,
-        broker=task.broker,
-        topic=task.topic,
-        partition=task.partition,
-        offset=offset,
-        file=file,
-        detail=detail,
-    )

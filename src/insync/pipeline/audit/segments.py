@@ -27,7 +27,7 @@ from insync.logdir.chunks import Chunk, TrailingBytes, read_chunks
 from insync.logdir.files import NO_LIMIT, Segment
 from insync.logdir.indexes import EMPTY, Index, IndexFileError
 from insync.pipeline.audit import findings as kinds
-from insync.pipeline.audit.findings import Finding, make_finding
+from insync.pipeline.audit.findings import Finding, make_replica_finding
 from insync.storage.checkpoints import LEADER_EPOCHS, decode_epochs
 from insync.storage.file_names import INDEX, TIME_INDEX
 from insync.storage.index import OFFSET_ENTRY, TIME_ENTRY
@@ -515,17 +515,7 @@ class _SegmentCheck:
         return self._segment.path, int(headers.position[i])
 
     def _make(self, kind: str, offset: int, file: str, position: int | None, detail: str) -> Finding:
-        segment = self._segment
-        return make_finding(
-            kind,
-            broker=segment.broker,
-            topic=segment.topic,
-            partition=segment.partition,
-            offset=offset,
-            file=file,
-            position=position,
-            detail=detail,
-        )
+        return make_replica_finding(kind, self._segment, file, detail, offset=offset, position=position)
 
     def _add(self, kind: str, offset: int, file: str, position: int | None, detail: str) -> None:
         add_place(self._facts.findings, self._make(kind, offset, file, position, detail))
