@@ -64,7 +64,7 @@ def test_the_quorum_is_described_by_brokers_and_by_controllers(cluster: LocalClu
     """Q1."""
     status = tools("kafka-metadata-quorum", "describe", "--status")
     assert find_lines(r"LeaderId: +[123]$", status)
-    assert f'{{"id": 1, "endpoints": ["CONTROLLER://127.0.0.1:{cluster.nodes[1].port}"]}}' in status
+    assert f'{{"id": 1, "endpoints": ["PLAINTEXT://127.0.0.1:{cluster.nodes[1].port}"]}}' in status
     rows = tools("kafka-metadata-quorum", "describe", "--replication", "--human-readable").splitlines()[1:]
     assert sorted(row.split()[0] for row in rows) == ["1", "2", "3"]
     assert sorted(row.split()[-1] for row in rows) == ["Follower", "Follower", "Leader"]
