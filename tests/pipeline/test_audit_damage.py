@@ -11,7 +11,7 @@ import pytest
 from insync.pipeline.audit.findings import group_by_cause
 from insync.pipeline.audit.logs import audit_logs
 from tests.pipeline.cluster_directories import ClusterDirectories, make_cluster
-from tests.pipeline.planted_damage import DAMAGES
+from tests.pipeline.planted_damage.catalogue import DAMAGES
 from tests.slow_parameters import first_quick
 
 SEEDS = range(4)

@@ -22,7 +22,7 @@ from insync.pipeline.audit.job import Audit, AuditOptions
 from insync.pipeline.outputs import OutputError
 from tests.pipeline.audit_data import make_batch, make_history, ten_batches, write_replica
 from tests.pipeline.cluster_directories import make_cluster, overwrite, read_batches
-from tests.pipeline.planted_damage import DAMAGES
+from tests.pipeline.planted_damage.catalogue import DAMAGES
 
 pytestmark = pytest.mark.xdist_group("spark")
 
