@@ -1,261 +1,54 @@
-"""Attacks on a secured cluster of real processes: by strangers, and by a user without rights.
-
-Clients use SASL_SSL; nodes use listeners of their own with client certificates. Every test ends with a cluster that is
-as before.
-"""
+"""Attacks on a secured cluster of real processes by a user without rights. Every test ends with a cluster that is as
+before."""
 
 from __future__ import annotations
 
-import secrets
-import socket
-import ssl
-import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from struct import pack, unpack
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from insync.client.request_builder import build_request
-from insync.client.scram import Scram
-from insync.cluster.cluster import Cluster
 from insync.node.apis.describe_configs import STATE_KEY
 from insync.quorum.config import METADATA_DIRECTORY
-from insync.security.acl import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
-from insync.security.certificates import Authority
-from insync.security.principal import MappingRuleError, map_name, parse_rules
-from insync.security.x509_fields import subject_name
-from insync.server.local_security import PRINCIPAL_RULES
+from insync.security.acl import ResourceType
 from insync.wire import batch, codec
 from insync.wire.apis import APIS
 from insync.wire.errors import ErrorCode
 from insync.wire.forwarded_client import encode_principal
-from insync.wire.messages import (
-    create_acls,
-    describe_topic_partitions,
-    envelope,
-    fetch,
-    get_replica_log_info,
-    metadata,
-    produce,
-    sasl_authenticate,
-    sasl_handshake,
-)
-from insync.wire.types import METADATA_TOPIC, millis, ms
-from tests.acl_filters import EVERY_ACL
+from insync.wire.messages import create_acls, envelope, fetch, get_replica_log_info
+from insync.wire.types import millis, ms
 from tests.authorization_cases import CASES, Case
+from tests.server.attack_harness import (
+    HIDDEN,
+    NODE_ID,
+    ORDERS,
+    REFUSALS,
+    SECRETS,
+    TIMEOUT_S,
+    Connection,
+    Target,
+    acl_creation,
+    acl_filter,
+    all_errors,
+    attacked_cluster,
+    brokers_request,
+    metadata_request,
+    offsets_request,
+    produce_request,
+    request_of,
+)
 from tests.server.server_harness import eventually
 
-TIMEOUT_S = 20.0
-AUTHORITY = Authority.create("cluster CA")
-MECHANISM = "SCRAM-SHA-512"
-SECRETS = {"alice": "alice-5ecret", "mallory": "mallory-5ecret"}
-ORDERS, HIDDEN = "orders", "hidden"
-NODE_ID = "insync-node-1"
-"""The client id of a node."""
 NODE_CASES = [case for case in CASES if case.between_nodes]
-REFUSALS = {ErrorCode.cluster_authorization_failed, ErrorCode.topic_authorization_failed}
-
-
-class Connection:
-    """A connection to a listener, which sends whatever a test wants."""
-
-    def __init__(self, port: int, tls: ssl.SSLContext | None, client_id: str = NODE_ID) -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
-        if tls is not None:
-            self.sock = tls.wrap_socket(self.sock, server_hostname="localhost")
-        self.client_id = client_id
-
-    def __enter__(self) -> Connection:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.sock.close()
-
-    def send(self, request: Any) -> None:
-        self.send_frame(codec.encode_request(request, 1, self.client_id))
-
-    def send_frame(self, frame: bytes) -> None:
-        self.sock.sendall(pack(">i", len(frame)) + frame)
-
-    def ask(self, request: Any) -> Any:
-        self.send(request)
-        return codec.decode_response(self.receive_frame(), type(request))[1]
-
-    def receive_frame(self) -> bytes:
-        (length,) = unpack(">i", self._exactly(4))
-        return self._exactly(length)
-
-    def _exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            piece = self.sock.recv(size - len(data))
-            if not piece:
-                raise ConnectionError("closed by the node")
-            data += piece
-        return data
-
-    def is_closed(self) -> bool:
-        """Whether the node closes the connection without a word."""
-        try:
-            return self.sock.recv(1) == b""
-        except ConnectionError:
-            return True
-
-    # --- authentication ----------------------------------------------------------------------------------------------
-
-    def handshake(self, mechanism: str = MECHANISM) -> Any:
-        return self.ask(sasl_handshake.SaslHandshakeRequest(mechanism=mechanism))
-
-    def authenticate(self, message: bytes) -> Any:
-        return self.ask(sasl_authenticate.SaslAuthenticateRequest(auth_bytes=message))
-
-    def log_in(self, user: str, password: str) -> list[bytes]:
-        """The client's messages."""
-        assert self.handshake().error_code is ErrorCode.none
-        scram = Scram("sha512", user, password, secrets.token_hex(12))
-        first = scram.first()
-        proof = scram.answer(bytes(self.authenticate(first).auth_bytes))
-        assert proof is not None
-        answer = self.authenticate(proof)
-        if answer.error_code is not ErrorCode.none:
-            raise PermissionError(answer.error_message)
-        assert scram.answer(bytes(answer.auth_bytes)) is None
-        return [first, proof]
-
-
-class Target:
-    """The cluster, as its attackers and its administrator see it."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.directory = cluster.log_of(1).parents[1] / "security"
-        self.admin_password = cluster.client_config("admin")["sasl.password"]
-        self.certificate = cluster.client_certificate("mallory")
-
-    def tls(self, certificate: Path | None = None) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=str(self.directory / "ca.pem"))
-        if certificate is not None:
-            context.load_cert_chain(certificate)
-        return context
-
-    def log_in(self, user: str, node: int = 1, client_id: str = NODE_ID) -> Connection:
-        password = self.admin_password if user == "admin" else SECRETS[user]
-        connection = Connection(self.cluster.nodes[node].port, self.tls(), client_id)
-        connection.log_in(user, password)
-        return connection
-
-    def as_mallory(self, listener: str, node: int) -> Connection:
-        if listener == "CLIENTS":
-            return self.log_in("mallory", node)
-        ports = self.cluster.nodes[node]
-        port = ports.node_port if listener == "NODES" else ports.controller_port
-        return Connection(port, self.tls(self.certificate))
-
-    def as_admin(self, request: Any, node: int = 1) -> Any:
-        with self.log_in("admin", node) as connection:
-            return connection.ask(request)
-
-    def topic_id(self, name: str) -> Any:
-        request = metadata.MetadataRequest(
-            topics=(metadata.MetadataRequestTopic(topic_id=None, name=name),), include_topic_authorized_operations=False
-        )
-        return self.as_admin(request).topics[0].topic_id
-
-    def state(self) -> Any:
-        """What no attack may change: the quorum's term, leaders, ISRs, high watermarks, brokers, ACLs."""
-        with self.log_in("admin", self.cluster.leader_of(ORDERS)) as admin:
-            quorum = admin.ask(quorum_request()).topics[0].partitions[0]
-            topics = admin.ask(topics_request()).topics
-            offsets = admin.ask(offsets_request(ORDERS)).topics
-            brokers = admin.ask(brokers_request()).brokers
-            acls = admin.ask(acls_request()).resources
-        return (quorum.leader_id, quorum.leader_epoch), topics, offsets, brokers, acls
-
-
-def quorum_request() -> Any:
-    metadata_log = {"topic_name": METADATA_TOPIC, "partitions": ({"partition_index": 0},)}
-    return request_of("describe_quorum", topics=(metadata_log,))
-
-
-def topics_request() -> Any:
-    return describe_topic_partitions.DescribeTopicPartitionsRequest(topics=(), cursor=None)
-
-
-def offsets_request(name: str, replica_id: int = -1) -> Any:
-    cls = codec.pinned_request_type(APIS["list_offsets"].key)
-    line = {"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}
-    return build_request(
-        cls,
-        {
-            "replica_id": replica_id,
-            "isolation_level": 0,
-            "timeout": ms(5_000),
-            "topics": ({"name": name, "partitions": (line,)},),
-        },
-    )
-
-
-def brokers_request() -> Any:
-    return request_of(
-        "describe_cluster",
-        endpoint_type=1,
-        include_cluster_authorized_operations=False,
-        include_fenced_brokers=True,
-    )
-
-
-def acl_filter(principal: str | None = None) -> dict[str, Any]:
-    return EVERY_ACL | {"principal_filter": principal}
-
-
-def acls_request() -> Any:
-    return request_of("describe_acls", **acl_filter())
-
-
-def request_of(api: str, **body: Any) -> Any:
-    return build_request(codec.pinned_request_type(APIS[api].key), body)
-
-
-def all_errors(value: Any) -> set[ErrorCode]:
-    if isinstance(value, ErrorCode):
-        return {value}
-    if isinstance(value, tuple | list):
-        return set().union(*(all_errors(item) for item in value))
-    fields = getattr(value, "__dataclass_fields__", ())
-    return set().union(*(all_errors(getattr(value, name)) for name in fields))
 
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[Target]:
-    topics = {ORDERS: 1, HIDDEN: 1}
-    with Cluster(brokers=3, topics=topics, security="sasl_ssl", users=SECRETS) as cluster:
-        target = Target(cluster)
-        removal = request_of("delete_acls", filters=(acl_filter("User:mallory"),))
-        assert len(target.as_admin(removal).filter_results[0].matching_acls) == 3
-        produce_one(target)
+    with attacked_cluster() as target:
         yield target
-
-
-def produce_request(topic_id: Any) -> Any:
-    records = bytes(batch.build([batch.NewRecord(key=None, value=b"v")], timestamp_ms=1_700_000_000_000))
-    line = produce.PartitionProduceData(index=0, records=records)
-    topic = produce.TopicProduceData(topic_id=topic_id, partition_data=(line,))
-    return produce.ProduceRequest(transactional_id=None, acks=-1, timeout=ms(5_000), topic_data=(topic,))
-
-
-def produce_one(target: Target) -> None:
-    with target.log_in("alice", target.cluster.leader_of(ORDERS)) as alice:
-        assert all_errors(alice.ask(produce_request(target.topic_id(ORDERS)))) == {ErrorCode.none}
 
 
 # --- posing as a node (A4) --------------------------------------------------------------------------------------------
@@ -304,19 +97,6 @@ def isr_change(target: Target, broker_epoch: int, leader: int) -> Any:
     }
     topics = ({"topic_id": target.topic_id(ORDERS), "partitions": (line,)},)
     return request_of("alter_partition", broker_id=leader, broker_epoch=broker_epoch, topics=topics)
-
-
-def acl_creation(principal: str, name: str = CLUSTER_NAME, kind: ResourceType = ResourceType.CLUSTER) -> Any:
-    creation = create_acls.AclCreation(
-        resource_type=kind,
-        resource_name=name,
-        resource_pattern_type=PatternType.LITERAL,
-        principal=principal,
-        host="*",
-        operation=Operation.ALL,
-        permission_type=Permission.ALLOW,
-    )
-    return create_acls.CreateAclsRequest(creations=(creation,))
 
 
 def wrapped(request: Any, principal: str = "User:admin") -> Any:
@@ -381,86 +161,7 @@ def quorum_vote() -> Any:
     return request_of("vote", cluster_id=None, voter_id=-1, topics=())
 
 
-# --- certificates -----------------------------------------------------------------------------------------------------
-
-
-def issue_with_subject(authority: Authority, subject: x509.Name, patch: tuple[bytes, bytes] = (b"", b"")) -> bytes:
-    """A key and a certificate, as PEM. `patch` replaces bytes of the subject, which is how invalid text gets there."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(authority.certificate.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(authority.key, hashes.SHA256())
-    )
-    der = made.public_bytes(serialization.Encoding.DER)
-    if patch[0]:
-        body = made.tbs_certificate_bytes.replace(*patch)
-        algorithm = bytes.fromhex("300a06082a8648ce3d040302")
-        signature = b"\0" + authority.key.sign(body, ec.ECDSA(hashes.SHA256()))
-        content = body + algorithm + bytes((3, len(signature))) + signature
-        der = b"\x30\x82" + len(content).to_bytes(2, "big") + content
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return private + ssl.DER_cert_to_PEM_cert(der).encode()
-
-
-def name_of(*attributes: tuple[x509.ObjectIdentifier, str]) -> x509.Name:
-    return x509.Name([x509.NameAttribute(kind, value) for kind, value in attributes])
-
-
-ORGANIZATION = "insync nodes"
-CN, ORG, UNIT = NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, NameOID.ORGANIZATIONAL_UNIT_NAME
-
-
-@pytest.mark.parametrize(
-    "subject",
-    [
-        name_of((CN, f"node-1,O={ORGANIZATION}")),
-        name_of((CN, f"node-1\\,O={ORGANIZATION}")),
-        name_of((CN, f'node-1",O={ORGANIZATION}')),
-        name_of((CN, f"x\nCN=node-1,O={ORGANIZATION}")),
-        name_of((CN, "node-1"), (ORG, ORGANIZATION)),  # the other way round
-        name_of((ORG, f"{ORGANIZATION}+CN=admin"), (CN, "node-1")),
-        name_of((ORG, f" {ORGANIZATION}"), (CN, "node-1")),
-        name_of((UNIT, ORGANIZATION), (CN, "node-1")),
-        name_of((CN, "admin"), (CN, "mallory")),
-        name_of((CN, "admin,O=x")),
-        name_of((CN, "admin\0")),
-        name_of((CN, " admin")),
-        name_of((UNIT, "x"), (CN, "admin")),
-    ],
-    ids=repr,
-)
-def test_a_certificate_cannot_be_mistaken_for_that_of_a_node_or_the_admin(subject: x509.Name) -> None:
-    pem = issue_with_subject(AUTHORITY, subject).decode()
-    certificate = ssl.PEM_cert_to_DER_cert(pem[pem.index("-----BEGIN CERTIFICATE") :])
-    try:
-        principal = map_name(parse_rules(PRINCIPAL_RULES), subject_name(certificate))
-    except MappingRuleError:
-        return
-    assert principal not in ("nodes", "admin")
-
-
-def test_a_certificate_whose_subject_is_not_text_is_refused(target: Target, tmp_path: Path) -> None:
-    authority = Authority.read(target.directory / "ca.pem", target.directory / "ca.key")
-    pem = tmp_path / "damaged.pem"
-    # OpenSSL checks UTF-8, but not that a PrintableString is printable. Countries are PrintableStrings.
-    subject = name_of((CN, "mallory"), (NameOID.COUNTRY_NAME, "ZZ"))
-    pem.write_bytes(issue_with_subject(authority, subject, (b"\x13\x02ZZ", b"\x13\x02\xff\xfe")))
-    node = target.cluster.nodes[1]
-    for _ in range(3):
-        with Connection(node.node_port, target.tls(pem)) as connection:
-            connection.send(topics_request())
-            assert connection.is_closed()
-    assert "Traceback" not in node.log.read_text()
-    target.state()
+# --- what is logged ---------------------------------------------------------------------------------------------------
 
 
 def test_text_from_outside_does_not_forge_lines_of_the_log(target: Target) -> None:
@@ -486,14 +187,6 @@ def test_text_from_outside_does_not_forge_lines_of_the_log(target: Target) -> No
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------
-
-
-def metadata_request(*names: str) -> Any:
-    return metadata.MetadataRequest(
-        topics=tuple(metadata.MetadataRequestTopic(topic_id=None, name=name) for name in names) or None,
-        allow_auto_topic_creation=True,
-        include_topic_authorized_operations=False,
-    )
 
 
 def named_requests(name: str) -> Iterator[Any]:
@@ -639,177 +332,3 @@ def test_a_quota_is_not_escaped_by_other_client_ids_and_connections(target: Targ
     finally:
         set_quota(target, "alice", 0.0, remove=True)
     eventually(lambda: throttled_ms("first") == 0, "the quota is removed")
-
-
-# --- before authentication --------------------------------------------------------------------------------------------
-
-STRANGER = "127.0.0.2"
-"""The address of the attacker; the others are at 127.0.0.1."""
-SERVED_S = 15.0
-"""How long a client may wait meanwhile, on a machine that is busy with other tests."""
-
-
-def client_hello(target: Target) -> bytes:
-    outgoing = ssl.MemoryBIO()
-    tls = target.tls().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
-    with pytest.raises(ssl.SSLWantReadError):
-        tls.do_handshake()
-    return outgoing.read()
-
-
-def open_sockets(port: int, count: int) -> list[socket.socket]:
-    return [
-        socket.create_connection(("127.0.0.1", port), TIMEOUT_S, source_address=(STRANGER, 0)) for _ in range(count)
-    ]
-
-
-def assert_served(target: Target) -> None:
-    """A client logs in and produces, and a node connects to the listener of nodes."""
-    began = time.monotonic()
-    produce_one(target)
-    certificate = target.directory / "node-2.pem"
-    with Connection(target.cluster.nodes[1].node_port, target.tls(certificate), "test") as node:
-        assert node.ask(brokers_request()).error_code is ErrorCode.none
-    assert time.monotonic() - began < SERVED_S
-
-
-@pytest.mark.parametrize("size", [0, 5, None], ids=["silent", "begun", "whole"])
-def test_a_flood_of_half_open_connections_does_not_keep_others_out(target: Target, size: int | None) -> None:
-    """More than are allowed, all of them fresh: none of them counts as slow yet. `size`: of the ClientHello's bytes."""
-    sent = client_hello(target)[:size]
-    flood = open_sockets(target.cluster.nodes[1].port, 1_100)
-    try:
-        for sock in flood:
-            with suppress(ConnectionError):
-                sock.sendall(sent)
-        assert_served(target)
-    finally:
-        for sock in flood:
-            sock.close()
-
-
-@pytest.mark.parametrize(
-    "garbage",
-    [
-        b"GET / HTTP/1.1\r\n\r\n",
-        b"\x16\x03\x01\xff\xff" + bytes(70_000),  # a record that is too long
-        b"\x16\x03\x01\x40\x00\x01\xff\xff\xff" + bytes(70_000),  # a ClientHello of 16 MB
-        pack(">ihhih", 10, 18, 0, 1, -1),  # ApiVersions without TLS
-    ],
-    ids=["http", "record", "hello", "kafka"],
-)
-def test_garbage_is_answered_with_an_alert(target: Target, garbage: bytes) -> None:
-    node = target.cluster.nodes[1]
-    for port in (node.port, node.node_port, node.controller_port):
-        with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as sock:
-            sock.sendall(garbage)
-            with suppress(ConnectionResetError):
-                assert sock.recv(1) == b"\x15"
-    assert_served(target)
-
-
-# --- SASL -------------------------------------------------------------------------------------------------------------
-
-
-def connect(target: Target, node: int = 1) -> Connection:
-    return Connection(target.cluster.nodes[node].port, target.tls())
-
-
-def test_a_recorded_login_cannot_be_replayed(target: Target) -> None:
-    with connect(target) as alice:
-        recorded = alice.log_in("alice", SECRETS["alice"])
-    for skipped in (0, 1):
-        with connect(target) as replaying:
-            replaying.handshake()
-            answers = [replaying.authenticate(message) for message in recorded[skipped:]]
-            assert answers[-1].error_code is ErrorCode.sasl_authentication_failed
-            assert not answers[-1].auth_bytes
-            assert replaying.is_closed()
-
-
-@pytest.mark.parametrize("damage", ["truncated", "without a proof", "empty proof", "another user", "another nonce"])
-def test_a_damaged_login_fails(target: Target, damage: str) -> None:
-    with connect(target) as connection:
-        connection.handshake()
-        scram = Scram("sha512", "mallory", SECRETS["mallory"], secrets.token_hex(12))
-        first = scram.first()
-        sent = first.replace(b"n=mallory", b"n=admin") if damage == "another user" else first
-        proof = scram.answer(bytes(connection.authenticate(sent).auth_bytes))
-        assert proof is not None
-        before_proof = proof.rpartition(b",p=")[0]
-        damaged = {
-            "truncated": proof[:-5],
-            "without a proof": before_proof,
-            "empty proof": before_proof + b",p=",
-            "another user": proof,
-            "another nonce": proof.replace(b",r=", b",r=x"),
-        }
-        assert connection.authenticate(damaged[damage]).error_code is ErrorCode.sasl_authentication_failed
-        assert connection.is_closed()
-
-
-def test_a_mechanism_that_is_not_enabled_cannot_be_chosen(target: Target) -> None:
-    for mechanism in ("PLAIN", "OAUTHBEARER", "GSSAPI", "scram-sha-512", "", "SCRAM-SHA-1"):
-        with connect(target) as connection:
-            assert connection.handshake(mechanism).error_code is ErrorCode.unsupported_sasl_mechanism
-            assert connection.is_closed()
-
-
-def test_nothing_is_served_before_and_during_authentication(target: Target) -> None:
-    scram = Scram("sha512", "alice", SECRETS["alice"], secrets.token_hex(12))
-    premature = (
-        metadata_request(),
-        acl_creation("User:ANONYMOUS"),
-        sasl_authenticate.SaslAuthenticateRequest(auth_bytes=scram.first()),
-    )
-    for request in premature:
-        with connect(target) as connection:
-            connection.send(request)
-            assert connection.is_closed()
-    for request in premature[:2]:
-        with connect(target) as connection:
-            connection.handshake()
-            connection.authenticate(scram.first())
-            connection.send(request)
-            assert connection.is_closed()
-
-
-def test_large_tokens_are_refused(target: Target) -> None:
-    with connect(target) as connection:
-        connection.handshake()
-        answer = connection.authenticate(b"n,,n=alice,r=" + b"x" * 100_000)
-        assert answer.error_code is ErrorCode.sasl_authentication_failed
-    with connect(target) as connection:
-        connection.handshake()
-        with suppress(OSError):  # TLS reports the hang-up as an error of its own
-            connection.send_frame(bytes(600_000))
-        assert connection.is_closed()
-    assert_served(target)
-
-
-def test_an_unknown_user_is_answered_like_a_wrong_password(target: Target) -> None:
-    """At two brokers, and twice at one: the salt of an unknown user must not change from login to login."""
-    answers = []
-    for user in ("alice", "nobody", "a=b,c=d"):
-        shown = []
-        for node in (1, 1, 2):
-            with connect(target, node) as connection:
-                connection.handshake()
-                scram = Scram("sha512", user, "wrong", secrets.token_hex(12))
-                challenge = bytes(connection.authenticate(scram.first()).auth_bytes)
-                proof = scram.answer(challenge)
-                assert proof is not None
-                refused = connection.authenticate(proof)
-                shown.append(challenge.partition(b",")[2])
-                answers.append((refused.error_code, refused.error_message, len(challenge)))
-                assert connection.is_closed()
-        assert len(set(shown)) == 1, user
-    assert set(answers) == {answers[0]}
-
-
-def test_logging_in_again_as_another_user_does_not_change_the_principal(target: Target) -> None:
-    with target.log_in("mallory") as mallory:
-        mallory.send(sasl_handshake.SaslHandshakeRequest(mechanism=MECHANISM))
-        answer = codec.decode_response(mallory.receive_frame(), sasl_handshake.SaslHandshakeRequest)[1]
-        assert answer.error_code is ErrorCode.illegal_sasl_state
-        assert mallory.ask(metadata_request(HIDDEN)).topics[0].error_code is ErrorCode.topic_authorization_failed
