@@ -24,7 +24,9 @@ from insync.security.acl import Operation
 from insync.wire import apis, batch
 from insync.wire.errors import ErrorCode
 from insync.wire.types import ms
-from interop.java.authorization_probes import EXISTING, EXISTING_GROUPS, PROBES, USERS, Probe, TopicId, acls, creations
+from interop.java.authorization_bodies import TopicId, creations
+from interop.java.authorization_probes import PROBES, Probe
+from interop.java.authorization_users import EXISTING, EXISTING_GROUPS, USERS, acls
 from interop.java.node_processes import HOST, Node
 
 ADMIN, NODE = "admin", "node"

@@ -1,7 +1,7 @@
 """Apache Kafka and insync answer the same requests of the same users in the same way, with the same ACLs.
 
-The ACLs, users and requests are in `authorization_probes`. What differs on purpose is in `DELIBERATE`, with the reason;
-a difference that has gone is reported too.
+The users and their ACLs are in `authorization_users`, the requests in `authorization_probes`. What differs on purpose
+is in `DELIBERATE`, with the reason; a difference that has gone is reported too.
 """
 
 from __future__ import annotations
