@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -88,6 +89,9 @@ class UnitTestGuard:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JVM)
+    directory = tempfile.TemporaryDirectory(prefix="insync-tests-")  # clusters of this user are not those of the tests
+    config.add_cleanup(directory.cleanup)
+    os.environ["INSYNC_RUNTIME_DIR"] = directory.name
     guard = UnitTestGuard()
     config.pluginmanager.register(guard, "insync-unit-test-guard")
     sys.addaudithook(guard.on_audit_event)

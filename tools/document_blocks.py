@@ -125,10 +125,11 @@ class Session:
         self._directory = directory.resolve()
         self._ports = dict(zip(PORTS, _free_port_range(len(PORTS)), strict=True))
         path = [Path(sys.executable).parent, *([] if commands is None else [commands]), os.environ["PATH"]]
-        environment = {
+        self._environment = environment = {
             **os.environ,
             "PATH": os.pathsep.join(str(part) for part in path),
             "INSYNC_BOOTSTRAP": f"localhost:{self._ports[PORTS[0]]}",
+            "INSYNC_RUNTIME_DIR": str(self._directory / ".insync-clusters"),
         }
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  closed in __exit__
         self._shell = _Interpreter(["bash", "-e"], directory, environment, self._output)
@@ -138,6 +139,8 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if any(self._directory.glob(".insync-clusters/*.sock")):  # of clusters that a block left in the background
+            subprocess.run([sys.executable, "-m", "insync.cli", "down", "--all"], env=self._environment, check=False)
         self._shell.end()
         self._python.end()
         self._output.close()

@@ -22,7 +22,7 @@ from insync.metadata.security_records import to_scram_record
 from insync.security.scram import HASHES, make_credential
 from insync.server import bootstrap_metadata
 from insync.server.cluster_layout import data_directory
-from insync.server.local_cluster import HOST
+from insync.server.local_ports import HOST
 from insync.server.storage_format import BOOTSTRAP_CHECKPOINT
 from insync.wire.batch import NewRecord
 from tests.server.listener_cluster import ListenerCluster

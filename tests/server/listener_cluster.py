@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from insync.server.local_cluster import HOST, LocalCluster, LocalNode
+from insync.server.local_cluster import LocalCluster, LocalNode
+from insync.server.local_ports import HOST
 
 CONTROLLER = "CONTROLLER"
 _ESTABLISHED = "01"
@@ -33,7 +34,7 @@ class ListenerCluster(LocalCluster):
         self.settings_of = settings_of
         self.ports: dict[str, dict[int, int]] = {"PLAINTEXT": {node.id: node.port for node in self.nodes.values()}}
         for name in listeners:
-            self.ports[name] = dict(zip(self.nodes, self._reserve_ports(len(self.nodes)), strict=True))
+            self.ports[name] = dict(zip(self.nodes, self._reservations.reserve_free(len(self.nodes)), strict=True))
 
     def bootstrap_of(self, listener: str) -> str:
         return ",".join(f"{HOST}:{port}" for port in self.ports[listener].values())

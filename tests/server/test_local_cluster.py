@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
 from typing import Any, cast
@@ -19,7 +20,8 @@ from insync.quorum.state_file import ElectionState
 from insync.server import cluster_layout, node_query, sockets
 from insync.server.cluster_layout import data_directory
 from insync.server.directory_lock import DirectoryLock
-from insync.server.local_cluster import HOST, ClusterError, LocalCluster, LocalNode
+from insync.server.local_cluster import ClusterError, LocalCluster, LocalNode, PortTakenError
+from insync.server.local_ports import HOST
 from insync.server.storage_format import format_directory, read_identity
 from insync.storage.posix import PosixDisk
 
@@ -82,6 +84,66 @@ def test_a_port_in_use_is_refused_before_anything_is_written(tmp_path: Path, bus
 def test_ports_beyond_the_last_one_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="3 nodes need 3 ports from 65534 on"):
         LocalCluster(directory=str(tmp_path), port=65_534)
+
+
+def test_a_new_cluster_uses_the_ports_that_clients_expect(tmp_path: Path) -> None:
+    cluster = LocalCluster(directory=str(tmp_path / "new"), brokers=2, controllers=1, port=None)
+    try:
+        assert [node.port for node in cluster.nodes.values()] == [9092, 9093, 9094]
+        assert cluster.bootstrap == "127.0.0.1:9092,127.0.0.1:9093"
+    finally:
+        cluster.stop()
+
+
+def test_the_ports_stay_with_the_directory(tmp_path: Path) -> None:
+    """Added brokers get the ports after them; ports that are asked for replace them."""
+    first = prepared(tmp_path, brokers=2)
+    again = prepared(tmp_path, port=None, metrics_port=None)
+    ports = [(node.port, node.metrics_port) for node in first.nodes.values()]
+    assert [(node.port, node.metrics_port) for node in again.nodes.values()] == ports
+    grown = prepared(tmp_path, brokers=3, port=None, metrics_port=None)
+    assert grown.nodes[2].port == first.nodes[2].port
+    assert grown.nodes[3].port > max(first.nodes[1].port, first.nodes[2].port)
+    moved = prepared(tmp_path, port=0)
+    assert prepared(tmp_path, port=None).bootstrap == moved.bootstrap
+
+
+def test_a_metrics_port_that_is_taken_is_replaced_unless_it_was_asked_for(tmp_path: Path, busy_port: int) -> None:
+    prepared(tmp_path, brokers=1)
+    layout = cluster_layout.load(tmp_path)
+    assert layout is not None
+    cluster_layout.save(tmp_path, replace(layout, nodes=(replace(layout.nodes[0], metrics_port=busy_port),)))
+    assert prepared(tmp_path, metrics_port=None).nodes[1].metrics_port != busy_port
+    with pytest.raises(PortTakenError, match=f"{HOST}:{busy_port}: address already in use"):
+        prepared(tmp_path, metrics_port=busy_port)
+    with pytest.raises(ClusterError, match="Port 9092 would be for clients and for metrics"):
+        LocalCluster(directory=str(tmp_path), port=9092, metrics_port=9092)
+
+
+def test_what_to_type_if_a_port_is_taken(tmp_path: Path, busy_port: int) -> None:
+    with pytest.raises(PortTakenError, match=r"choose other ports, such as --port \d+\.") as caught:
+        prepared(tmp_path, brokers=1, port=busy_port)
+    assert caught.value.free_port != busy_port
+
+
+def test_nodes_of_a_public_cluster_have_listeners_of_their_own(tmp_path: Path) -> None:
+    """The name that clients use need not be known inside a container."""
+    cluster = prepared(tmp_path, brokers=1, host="0.0.0.0", advertised="kafka.example")
+    node = cluster.nodes[1]
+    settings = cluster.node_settings(node)
+    assert cluster.bootstrap == f"kafka.example:{node.port}"
+    assert settings["listeners"].startswith(f"CLIENTS://0.0.0.0:{node.port},NODES://127.0.0.1:")
+    assert settings["advertised.listeners"] == (
+        f"CLIENTS://kafka.example:{node.port},NODES://127.0.0.1:{node.node_port}"
+    )
+    assert settings["controller.quorum.voters"] == f"1@127.0.0.1:{node.controller_port}"
+    assert settings["insync.metrics.host"] == "0.0.0.0"
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_an_address_of_another_machine_is_refused(tmp_path: Path, host: str) -> None:
+    with pytest.raises(ClusterError, match=rf"Cannot listen on {host}:.* Use an address of this machine"):
+        LocalCluster(directory=str(tmp_path), host=host)
 
 
 def test_two_clusters_do_not_share_a_directory(tmp_path: Path) -> None:

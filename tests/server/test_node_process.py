@@ -134,7 +134,9 @@ def test_an_unformatted_directory_is_not_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_up_reports_when_it_is_ready_and_leaves_no_process_behind(tmp_path: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(
-        [*INSYNC, "up", "--brokers", "1", "--json", "--data", str(tmp_path)], stdout=subprocess.PIPE, text=True
+        [*INSYNC, "up", "--brokers", "1", "--port", "0", "--json", "--data", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout is not None
@@ -152,7 +154,9 @@ def test_up_reports_when_it_is_ready_and_leaves_no_process_behind(tmp_path: Path
 
 def test_nodes_do_not_outlive_a_supervisor_that_was_killed(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [*INSYNC, "up", "--brokers", "1", "--json", "--data", str(tmp_path)], stdout=subprocess.PIPE, text=True
+        [*INSYNC, "up", "--brokers", "1", "--port", "0", "--json", "--data", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     ready = json.loads(process.stdout.readline())
@@ -165,7 +169,7 @@ def test_nodes_do_not_outlive_a_supervisor_that_was_killed(tmp_path: Path) -> No
 
 def test_up_restarts_a_crashed_node(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [*INSYNC, "up", "--brokers", "1", "--json", "--data", str(tmp_path)],
+        [*INSYNC, "up", "--brokers", "1", "--port", "0", "--json", "--data", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

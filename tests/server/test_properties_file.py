@@ -335,6 +335,56 @@ def test_the_only_controller_of_a_file_for_kafka_4_is_the_node_itself() -> None:
     assert "controller.quorum.bootstrap.servers" not in parsed.unused
 
 
+REST_OF_STOCK = """\
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+num.partitions=1
+num.recovery.threads.per.data.dir=2
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+
+
+def test_the_server_properties_of_kafka_4_1_are_accepted() -> None:
+    parsed = properties.parse(STOCK + REST_OF_STOCK, "server.properties")
+    assert set(parsed.unused) == {
+        "num.network.threads",
+        "num.io.threads",
+        "socket.send.buffer.bytes",
+        "socket.receive.buffer.bytes",
+        "num.recovery.threads.per.data.dir",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.min.isr",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.min.isr",
+    }
+    assert parsed.settings["groups"]["offsets_topic_replication_factor"] == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("num.partition", "num.partitions"),
+        ("log.retention.hour", "log.retention.hours"),
+        ("adverticed.listeners", "advertised.listeners"),
+        ("log.segment.byte", "log.segment.bytes"),
+        ("share.coordinator.state.topic.minisr", "share.coordinator.state.topic.min.isr"),
+        ("ssl.keystore.locaton", "ssl.keystore.location"),
+    ],
+)
+def test_a_misspelt_setting_is_refused_with_the_right_one(wrong: str, right: str) -> None:
+    assert f"{wrong}: is not a known setting. Did you mean {right}?" in _problem(f"{STOCK}{wrong}=1\n")
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

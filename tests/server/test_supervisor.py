@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -54,3 +55,24 @@ def test_a_supervisor_without_nodes_ends(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ClusterError, match="No node is left"):
         Supervisor(cast(LocalCluster, cluster), lambda text: None).run(lambda: None)
     assert cluster.stopped
+
+
+def test_a_node_is_restarted_on_request_even_if_crashed_ones_are_not(tmp_path: Path) -> None:
+    cluster, messages = FakeCluster(tmp_path, one=0, other=0), list[str]()
+    for node in cluster.nodes.values():
+        signals: list[int] = []
+        node.process.send_signal, node.signals, node.is_running = signals.append, signals, True
+    supervisor = Supervisor(cast(LocalCluster, cluster), messages.append, restart=False)
+    assert "is starting" in supervisor.handle_request({"command": "restart", "node": 1})["error"]
+    supervisor._state = "running"
+    assert "has no node 3; its nodes are 1, 2" in supervisor.handle_request({"command": "restart", "node": 3})["error"]
+    supervisor.handle_request({"command": "restart", "node": 1})
+    supervisor.handle_request({"command": "restart", "node": 2, "kill": True})
+    supervisor._check_nodes(0.0)
+    assert [node.signals for node in cluster.nodes.values()] == [[signal.SIGTERM], [signal.SIGKILL]]
+    assert cluster.started == []
+    for node in cluster.nodes.values():
+        node.is_running = False
+    supervisor._check_nodes(1.0)
+    assert cluster.started == [1, 2]
+    assert "node 1 restarted on request, pid 7" in messages

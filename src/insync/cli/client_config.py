@@ -1,7 +1,8 @@
 """`--client-config FILE`: settings for a secured cluster, in the format of --command-config of Kafka's tools.
 
 Every command with --bootstrap has this option: `add_option` adds it to the command's function, and code that connects
-calls `current_settings`. It is a file because all users of a machine can read secrets on a command line.
+calls `current_settings`. It is a file because all users of a machine can read secrets on a command line. A local
+cluster that is found because it runs has such a file of its own, if it is secured.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import typer
 
 from insync import java_properties
 from insync.cli.exits import usage_error
+from insync.cli.running_cluster import resolve_bootstrap
 
 if TYPE_CHECKING:
     from insync.client.settings import ClientSettings
@@ -54,7 +56,8 @@ def add_option(command: Callable[..., Any] | None) -> Any:
 
     @functools.wraps(command)
     def run(**values: Any) -> Any:
-        file = values.pop(PARAMETER)
+        values["bootstrap"], default_file = resolve_bootstrap(values["bootstrap"])
+        file = values.pop(PARAMETER) or default_file
         token = _chosen.set(None if file is None else _read(file))
         try:
             return command(**values)

@@ -13,6 +13,13 @@ from insync.version import __version__
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo.demo", "Watch a real cluster, and an archive on Spark, survive a bad day."),
     "up": ("up.up", "Start a cluster on this machine and stop it on Ctrl-C."),
+    "down": ("local.down", "Stop a local cluster."),
+    "status": ("local.status", "Show the local clusters that run, and their nodes."),
+    "logs": ("local.logs", "Print the logs of nodes of a local cluster, ordered by time."),
+    "restart": (
+        "local.restart",
+        "Restart a node of a local cluster, or start one that has ended; returns when it answers.",
+    ),
     "node": ("node.node", "Run one node until SIGTERM or Ctrl-C, which shut it down cleanly."),
     "format": (
         "format.format_node",

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-DEFAULT_BOOTSTRAP = "localhost:9092"
+DEFAULT_BOOTSTRAP = ""
+"""The local cluster that runs, or localhost:9092 (`running_cluster.resolve_bootstrap`)."""
 DEFAULT_TIMEOUT = 10.0
 
 Bootstrap = Annotated[
@@ -16,7 +17,8 @@ Bootstrap = Annotated[
         "-b",
         envvar="INSYNC_BOOTSTRAP",
         metavar="HOST:PORT[,...]",
-        help="Bootstrap brokers, comma-separated.",
+        show_default="the running cluster of `insync up`, or localhost:9092",
+        help="Bootstrap brokers, comma-separated, or the name of a local cluster.",
     ),
 ]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to retry.")]

@@ -327,6 +327,10 @@ UNSAFE_TO_IGNORE = (
 """Prefixes of configs that restrict access. A node that cannot enforce them refuses them."""
 
 
+def list_names() -> list[str]:
+    return sorted({*FIXED, *DYNAMIC})
+
+
 def is_known(name: str) -> bool:
     return name in FIXED or name in DYNAMIC
 

@@ -1,11 +1,12 @@
 """The layout of a cluster in its directory: the file `cluster.json`, written by `insync up`.
 
     {"version": 1, "cluster_id": "...", "voters": [1, 2, 3],
-     "nodes": [{"id": 1, "roles": ["broker", "controller"], "formatted": true}, ...]}
+     "nodes": [{"id": 1, "roles": ["broker", "controller"], "formatted": true, "port": 9092, "metrics_port": 9192}]}
 
-Brokers may be added. The voters are changed only by `insync quorum set-voters`, because a majority of other voters may
-lack what the old ones have committed. Directories of earlier releases name only the cluster id. For them, and if the
-file is missing, the layout is read from the directories of the nodes.
+The ports are those of the last start, and 0 before the first. Brokers may be added. The voters are changed only by
+`insync quorum set-voters`, because a majority of other voters may lack what the old ones have committed. Directories of
+earlier releases name only the cluster id. For them, and if the file is missing, the layout is read from the directories
+of the nodes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ class NodeLayout:
     roles: tuple[str, ...]
     formatted: bool = False
     """Whether its directory has been formatted: if it is empty now, data was lost."""
+    port: int = field(default=0, compare=False)
+    metrics_port: int = field(default=0, compare=False)
 
     @property
     def is_broker(self) -> bool:
@@ -151,7 +154,16 @@ def load(directory: Path) -> Layout | None:
 
 
 def save(directory: Path, layout: Layout) -> None:
-    nodes = [{"id": node.id, "roles": list(node.roles), "formatted": node.formatted} for node in layout.nodes]
+    nodes = [
+        {
+            "id": node.id,
+            "roles": list(node.roles),
+            "formatted": node.formatted,
+            "port": node.port,
+            "metrics_port": node.metrics_port,
+        }
+        for node in layout.nodes
+    ]
     fields = {"version": VERSION, "cluster_id": layout.cluster_id, "voters": list(layout.voters), "nodes": nodes}
     disks.write_atomically(PosixDisk(str(directory)), FILE, json.dumps(fields, indent=1).encode() + b"\n")
 
@@ -159,7 +171,14 @@ def save(directory: Path, layout: Layout) -> None:
 def _decode(path: Path, cluster_id: str, fields: Any) -> Layout:
     try:
         nodes = tuple(
-            NodeLayout(int(node["id"]), tuple(node["roles"]), bool(node["formatted"])) for node in fields["nodes"]
+            NodeLayout(
+                int(node["id"]),
+                tuple(node["roles"]),
+                bool(node["formatted"]),
+                int(node.get("port", 0)),
+                int(node.get("metrics_port", 0)),
+            )
+            for node in fields["nodes"]
         )
         layout = Layout(cluster_id, nodes)
         sound = nodes and tuple(fields["voters"]) == layout.voters and len({node.id for node in nodes}) == len(nodes)

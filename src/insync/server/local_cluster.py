@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -22,30 +21,41 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 from uuid import UUID, uuid4
 
-from insync.server import cluster_layout, incarnation, node_query, ownership, sockets
+from insync.server import cluster_layout, incarnation, local_ports, node_query, ownership, sockets
 from insync.server.cluster_layout import Layout, data_directory
 from insync.server.directory_lock import DirectoryLock, DirectoryLockedError
+from insync.server.local_ports import HOST, Reservations, format_address
 from insync.server.startup_error import StartupError
 from insync.server.storage_format import check_identity, format_directory, is_formatted, new_cluster_id
 
 if TYPE_CHECKING:
     from insync.server.local_security import LocalSecurity
 
-HOST = "127.0.0.1"
 POLL_S = 0.01
 MODULE = ("-m", "insync.server")
 ORPHANS_TIMEOUT_S = 30.0
 """Nodes whose supervisor was killed stop by themselves; a new supervisor waits this long for their directories."""
-MAX_PORT = 65_535
+PUBLIC_NAME = "localhost"
+"""What clients are told if the nodes listen on all interfaces: ports of a container are usually published there."""
 
 
 class ClusterError(Exception):
     """The cluster cannot be started, or a node did not start or stop."""
+
+
+class PortTakenError(ClusterError):
+    """Another process uses a port of the cluster."""
+
+    def __init__(self, error: sockets.BindError, count: int) -> None:
+        self.port = error.port
+        self.problem = error.problem
+        self.free_port = local_ports.suggest_first_port(count)
+        super().__init__(f"{error.problem} Stop that process, or choose other ports, such as --port {self.free_port}.")
 
 
 @dataclass(slots=True)
@@ -70,9 +80,10 @@ class LocalNode(NodeProcess):
     metrics_port: int
     directory: Path
     node_port: int = 0
-    """In a secured cluster: of the brokers' own listener. Otherwise all use `port`."""
+    """Of the brokers' own listener, in a cluster that is secured or reached from other machines. Otherwise all use
+    `port`."""
     controller_port: int = 0
-    """In a secured cluster: of the controllers' listener."""
+    """In such a cluster: of the controllers' listener."""
     tls: ssl.SSLContext | None = None
     """How this process reaches the listener of the nodes; None: without TLS."""
     incarnation_id: UUID | None = None
@@ -80,7 +91,7 @@ class LocalNode(NodeProcess):
 
     @property
     def address(self) -> tuple[str, int]:
-        """For requests of this process; in a secured cluster, of the listener for nodes."""
+        """For requests of this process: of the listener for nodes, if there is one."""
         return (HOST, self.node_port or self.controller_port or self.port)
 
     @property
@@ -100,6 +111,10 @@ class LocalCluster:
 
     `security`: the protocol of clients in lower case (sasl_ssl, ssl or sasl_plaintext), or None for a cluster without
     security, or as stored in the directory. `users`: the first users and their passwords, besides the admin.
+
+    `port` and `metrics_port`: of the first node, the others follow; 0: any free ports; None: as stored in the
+    directory, else 9092 and any free ports for metrics. `host`: the address on which clients are served.
+    `advertised`: the host that clients connect to.
     """
 
     def __init__(
@@ -108,7 +123,10 @@ class LocalCluster:
         brokers: int | None = None,
         controllers: int | None = None,
         directory: str | None = None,
-        port: int = 0,
+        port: int | None = 0,
+        metrics_port: int | None = 0,
+        host: str = HOST,
+        advertised: str | None = None,
         profile: str = "fast",
         settings: Mapping[str, str] | None = None,
         security: str | None = None,
@@ -120,18 +138,31 @@ class LocalCluster:
         self.directory = Path(directory or tempfile.mkdtemp(prefix="insync-"))
         self.notices: list[str] = []
         """Repairs that `start` has made, for the operator."""
+        self.host = host
+        self.advertised = advertised or (PUBLIC_NAME if host in ("0.0.0.0", "::") else host)
         self._lock: DirectoryLock | None = None
-        self._reserved: list[socket.socket] = []
-        self._port = port
+        self._reservations = Reservations()
+        self._fixed_ports: list[int] = []
+        """Ports that were chosen by number, and are reserved when the cluster starts."""
         self._requested = (brokers, controllers)
         self._stored_layout: Layout | None = None
-        self.layout = self._read_layout()
-        self.security = self._read_security(security, users)
-        self.nodes = self._plan_nodes(port)
+        self.nodes: dict[int, LocalNode] = {}
+        try:
+            self.layout = self._read_layout()
+            self.security = self._read_security(security, users)
+            self.nodes = self._plan_nodes(port, metrics_port)
+        except ClusterError:
+            self.stop()
+            raise
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{HOST}:{node.port}" for node in self.nodes.values() if node.is_broker)
+        return ",".join(format_address(self.advertised, node.port) for node in self.nodes.values() if node.is_broker)
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the data is removed when the cluster stops."""
+        return self._temporary
 
     def describe(self) -> dict[str, object]:
         nodes = [
@@ -167,6 +198,8 @@ class LocalCluster:
             self._take_ownership(is_cancelled)
         except (StartupError, OSError) as error:
             self.stop()
+            if isinstance(error, sockets.BindError) and error.is_taken:
+                raise PortTakenError(error, len(self.nodes)) from error
             raise ClusterError(str(error)) from error
         for node in self.nodes.values():
             self.start_node(node.id)
@@ -193,8 +226,7 @@ class LocalCluster:
 
     def stop(self, timeout_s: float = 15.0) -> None:
         self.stop_nodes(timeout_s)
-        while self._reserved:
-            self._reserved.pop().close()
+        self._reservations.release()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -295,39 +327,53 @@ class LocalCluster:
         except StartupError as error:
             raise ClusterError(str(error)) from None
 
-    def _plan_nodes(self, port: int) -> dict[int, LocalNode]:
-        count = len(self.layout.nodes)
-        if port and port + count - 1 > MAX_PORT:
-            raise ClusterError(
-                f"{count} nodes need {count} ports from {port} on; the highest port is {MAX_PORT}. Use a lower one."
-            )
-        ports = [port + i for i in range(count)] if port else self._reserve_ports(count)
-        metrics_ports = self._reserve_ports(count, not_in=ports)
+    def _plan_nodes(self, port: int | None, metrics_port: int | None) -> dict[int, LocalNode]:
+        try:
+            ports, metrics_ports = self._plan_ports(port, metrics_port)
+        except StartupError as error:
+            raise ClusterError(str(error)) from None
+        planned = zip(self.layout.nodes, ports, metrics_ports, strict=True)
+        self.layout = replace(
+            self.layout, nodes=tuple(replace(node, port=port, metrics_port=metrics) for node, port, metrics in planned)
+        )
         nodes = {
-            node.id: LocalNode(node.id, node.roles, ports[i], metrics_ports[i], self.directory / f"node-{node.id}")
-            for i, node in enumerate(self.layout.nodes)
+            node.id: LocalNode(node.id, node.roles, node.port, node.metrics_port, self.directory / f"node-{node.id}")
+            for node in self.layout.nodes
         }
-        if self.security is not None:
+        if self._has_node_listeners:
             for node in nodes.values():
-                node.node_port, node.controller_port = self._reserve_ports(2, not_in=ports)
+                node.node_port, node.controller_port = self._reservations.reserve_free(2, not_in=ports)
                 if not node.is_broker:
                     node.node_port, node.controller_port = 0, node.port
                 elif "controller" not in node.roles:
                     node.controller_port = 0
         return nodes
 
-    def _reserve_ports(self, count: int, not_in: Sequence[int] = ()) -> list[int]:
-        """Reserve free ports also while a node is down: else any client's connection might get one of them.
+    @property
+    def _has_node_listeners(self) -> bool:
+        """Whether nodes use listeners of their own: the one for clients may advertise a name that nodes cannot use."""
+        return self.security is not None or (self.host, self.advertised) != (HOST, HOST)
 
-        A bound socket that does not listen keeps the port from others, but not from a node, which sets SO_REUSEADDR."""
-        ports: list[int] = []
-        while len(ports) < count:
-            sock = sockets.bind(HOST, 0)
-            self._reserved.append(sock)
-            port = sock.getsockname()[1]
-            if port not in not_in:
-                ports.append(port)
-        return ports
+    def _plan_ports(self, port: int | None, metrics_port: int | None) -> tuple[list[int], list[int]]:
+        nodes = self.layout.nodes
+        count = len(nodes)
+        if port == 0:
+            ports = self._reservations.reserve_free(count, host=self.host)
+        else:
+            ports = local_ports.list_stored(nodes) if port is None else local_ports.list_consecutive(port, count)
+            self._fixed_ports += ports
+        if metrics_port:
+            metrics_ports = local_ports.list_consecutive(metrics_port, count)
+            if shared := set(ports) & set(metrics_ports):
+                raise StartupError(f"Port {min(shared)} would be for clients and for metrics. Use other metrics ports.")
+            self._fixed_ports += metrics_ports
+            return ports, metrics_ports
+        metrics_ports = []
+        for node in nodes:
+            stored = node.metrics_port if metrics_port is None and node.metrics_port not in ports else 0
+            is_reserved = stored and self._reservations.reserve_if_free(self.host, stored)
+            metrics_ports += [stored] if is_reserved else self._reservations.reserve_free(1, not_in=ports)
+        return ports, metrics_ports
 
     def _take_ownership(self, is_cancelled: Callable[[], bool]) -> None:
         """B9: directories and ports are checked before anything is written, and written before a node starts."""
@@ -335,9 +381,8 @@ class LocalCluster:
             self._lock_directory()
         with ExitStack() as locks:
             self._lock_nodes(locks, is_cancelled)
-            if self._port:
-                ports = [node.port for node in self.nodes.values()]
-                self._reserved += [sockets.bind(HOST, port) for port in ports]
+            for port in self._fixed_ports:
+                self._reservations.reserve(self.host, port)
             self.directory.mkdir(parents=True, exist_ok=True)
             self._lock_directory()
             self._check_nodes()
@@ -383,7 +428,7 @@ class LocalCluster:
         node looks like one that lost its data. Security comes before both: a stored cluster cannot get it later."""
         bootstrap = None
         if self.security is not None:
-            self.security.write(list(self.nodes), self.bootstrap)
+            self.security.write(list(self.nodes), self.bootstrap, hosts=(self.host, self.advertised))
             bootstrap = self.security.bootstrap_checkpoint()
             context = self.security.supervisor_context()
             for local in self.nodes.values():
@@ -419,22 +464,40 @@ class LocalCluster:
         return {
             "node.id": str(node.id),
             "process.roles": ",".join(node.roles),
-            "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in self._listeners(node)),
+            "listeners": ",".join(
+                f"{name}://{format_address(host, port)}" for name, host, port in self._listeners(node)
+            ),
             "controller.quorum.voters": voters,
             "log.dirs": str(node.directory / "data"),
             "default.replication.factor": str(min(3, brokers)),
             "min.insync.replicas": "2" if brokers >= 3 else "1",
             "insync.profile": self.profile,
+            "insync.metrics.host": self.host,
             "insync.metrics.port": str(node.metrics_port),
+            **self._listener_settings(node),
             **(self.security.node_settings(node.id) if self.security is not None else {}),
             **self._settings,
         }
 
-    def _listeners(self, node: LocalNode) -> list[tuple[str, int]]:
-        if self.security is None:
-            return [("PLAINTEXT", node.port)]
-        listeners = [("CLIENTS", node.port), ("NODES", node.node_port)] if node.is_broker else []
-        return [*listeners, ("CONTROLLER", node.controller_port)] if node.controller_port else listeners
+    def _listeners(self, node: LocalNode) -> list[tuple[str, str, int]]:
+        """Their names, hosts and ports."""
+        if not self._has_node_listeners:
+            return [("PLAINTEXT", HOST, node.port)]
+        listeners = [("CLIENTS", self.host, node.port), ("NODES", HOST, node.node_port)] if node.is_broker else []
+        return [*listeners, ("CONTROLLER", HOST, node.controller_port)] if node.controller_port else listeners
+
+    def _listener_settings(self, node: LocalNode) -> dict[str, str]:
+        if not self._has_node_listeners:
+            return {}
+        settings = {
+            "listener.security.protocol.map": "CLIENTS:PLAINTEXT,NODES:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "NODES",
+            "controller.listener.names": "CONTROLLER",
+        }
+        if node.is_broker:
+            clients = format_address(self.advertised, node.port)
+            settings["advertised.listeners"] = f"CLIENTS://{clients},NODES://{HOST}:{node.node_port}"
+        return settings
 
 
 def launch(

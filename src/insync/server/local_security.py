@@ -86,8 +86,10 @@ class LocalSecurity:
 
     # --- files -------------------------------------------------------------------------------------------------------
 
-    def write(self, node_ids: Sequence[int], bootstrap: str) -> None:
-        """Write what is missing; the files of clients are written again, because they name the ports."""
+    def write(self, node_ids: Sequence[int], bootstrap: str, hosts: Sequence[str] = ()) -> None:
+        """Write what is missing; the files of clients are written again, because they name the ports. Certificates are
+        issued again for `hosts` that a certificate need not name."""
+        others = tuple(dict.fromkeys(host for host in hosts if host not in HOSTS))
         clients = self.directory / "clients"
         clients.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.directory.chmod(0o700)
@@ -97,8 +99,8 @@ class LocalSecurity:
             values = {"version": 1, "protocol": self.protocol.name, "users": self.users}
             write_private(state, json.dumps(values, indent=1).encode() + b"\n")
         for node_id in node_ids:
-            if not self.node_certificate(node_id).exists():
-                self.issue_node(node_id)
+            if others or not self.node_certificate(node_id).exists():
+                self.issue_node(node_id, hosts=(*HOSTS, *others))
         supervisor = self.directory / "supervisor.pem"
         if not supervisor.exists():
             self.authority.issue("supervisor", organization=_NODE_ORGANIZATION).write(supervisor)

@@ -40,8 +40,8 @@ def main(path: str, make_server: Callable[[Properties], Server] = Server) -> int
     memory.keep_buffers()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 20, 50)
-    for key in settings.unused:
-        log.info("event=setting_without_effect key=%s", key)
+    if settings.unused:
+        log.warning("event=settings_without_effect keys=%s", ",".join(settings.unused))
     if has_exposed_secrets(path, settings):
         advice = "Every user of this machine can read passwords in it. Run chmod o-r."
         log.warning("event=secrets_exposed file=%s advice=%s", log_value(path), log_value(advice))

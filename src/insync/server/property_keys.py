@@ -7,11 +7,12 @@ in `metadata.configs`. The identity of a node (id, roles, listeners, voters) is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Any
 
-from insync.metadata import configs
+from insync.metadata import apache_broker_keys, configs
 from insync.node.config import BROKER, CONTROLLER
 from insync.security.acl import canonical_host
 
@@ -111,8 +112,14 @@ def roles(text: str) -> tuple[str, ...]:
 def topic_default_problem(key: str, value: str) -> str | None:
     """What is wrong with this default of a topic config; None if it is valid."""
     if key not in configs.BROKER_KEYS:
-        return "is not a known setting. Check its spelling, or remove it."
+        return f"is not a known setting. {_suggest(key)}"
     return configs.find_problem(configs.BROKER_KEYS, key, value)
+
+
+def _suggest(key: str) -> str:
+    known = (*SETTINGS, *COARSER_UNITS, *STRUCTURAL, *UNUSED, *configs.BROKER_KEYS, *apache_broker_keys.list_names())
+    similar = get_close_matches(key.lower(), known, n=1, cutoff=0.8)
+    return f"Did you mean {similar[0]}?" if similar else "Check its spelling, or remove it."
 
 
 def multiplied_by(factor: int) -> Convert:

@@ -17,12 +17,15 @@ class BindError(StartupError):
     """A node cannot listen on an address."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
-        reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
+        is_unknown_name = isinstance(error, socket.gaierror)
+        reason = (os.strerror(error.errno) if error.errno and not is_unknown_name else str(error.strerror)).lower()
         holder = describe_holder(port) if error.errno == errno.EADDRINUSE else ""
-        super().__init__(
-            f"Cannot listen on {host or ALL_INTERFACES}:{port}: {reason}{f' by {holder}' if holder else ''}. "
-            "Stop that process, or use another address."
-        )
+        self.port = port
+        self.is_taken = error.errno == errno.EADDRINUSE
+        self.problem = f"Cannot listen on {host or ALL_INTERFACES}:{port}: {reason}{f' by {holder}' if holder else ''}."
+        """Without advice."""
+        advice = "Stop that process, or use another address." if self.is_taken else "Use an address of this machine."
+        super().__init__(f"{self.problem} {advice}")
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -1,0 +1,7 @@
+"""`python -m insync.cli`: the `insync` command of this interpreter."""
+
+from __future__ import annotations
+
+from insync.cli.main import app
+
+app(prog_name="insync")
