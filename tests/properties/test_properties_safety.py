@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
+import pytest
+
+from insync.metadata.partition import Partition
 from insync.properties import (
     ALL,
+    availability,
     candidate_completeness,
     denied_requests,
+    explained_changes,
     idempotence,
     leader_completeness,
     log_matching,
     metadata_matching,
+    min_isr_gate,
     no_loss,
     quorum_superset,
     read_consistency,
@@ -27,8 +36,8 @@ from tests.properties.property_harness import KEY, FakeHeader, FakeLog, batch, c
 
 
 def test_every_property_is_listed_once_with_a_statement() -> None:
-    """S1-S15, L1-L7: the registry is the list of what is promised."""
-    assert list(ALL) == [f"S{i}" for i in range(1, 16)] + [f"L{i}" for i in range(1, 8)]
+    """S1-S17, L1-L11: the registry is the list of what is promised."""
+    assert list(ALL) == [f"S{i}" for i in range(1, 18)] + [f"L{i}" for i in range(1, 12)]
     assert all(named.statement.endswith(".") for named in ALL.values())
 
 
@@ -203,6 +212,120 @@ def test_replicas_leave_only_when_the_others_can_do_without_them() -> None:
     assert "below MinISR 2" in str(problem((4,)))
     assert problem((4,), may_lose=True) is None
     assert problem((1, 2), adding=(3,)) is None, "3 was being added: that is cancelled"
+
+
+def test_a_partition_that_only_grows_waits_for_the_added_replicas_too() -> None:
+    """S14, R2: nothing is removed."""
+
+    def problem(isr: tuple[int, ...], min_isr: int = 2) -> str | None:
+        return safe_reassignment.check(
+            replicas_before=(1, 2, 3), adding=(2, 3), replicas=(1, 2, 3), isr=isr, min_isr=min_isr, may_lose=False
+        )
+
+    assert problem((1, 2, 3)) is None
+    assert "[3] are not in the ISR [1, 2]" in str(problem((1, 2)))
+    assert "below MinISR 3" in str(problem((2, 3), min_isr=3))
+
+
+def test_a_reassignment_that_goes_on_takes_nothing_away() -> None:
+    """S14, R1, R4, R5"""
+
+    def problem(replicas: tuple[int, ...], isr: tuple[int, ...], has_elected: bool = False) -> str | None:
+        return safe_reassignment.check_under_way(
+            replicas_before=(1, 2, 3), isr_before=(1, 2), replicas=replicas, isr=isr, has_elected=has_elected
+        )
+
+    assert problem((1, 4, 2, 3), (2, 1)) is None
+    assert "replicas [3] leave" in str(problem((1, 2, 4), (1, 2)))
+    assert "from [1, 2] to [1]" in str(problem((1, 2, 3, 4), (1,)))
+    assert problem((1, 2, 3, 4), (3,), has_elected=True) is None
+
+
+def test_an_acks_all_produce_appends_nothing_below_min_isr() -> None:
+    """S16, P2"""
+    assert min_isr_gate.check(1, (1, 2), 2, leo_before=5, leo=7) is None
+    assert min_isr_gate.check(1, (1,), 2, leo_before=5, leo=5) is None
+    assert "appended 5..6 for acks=all with ISR [1]" in str(min_isr_gate.check(1, (1,), 2, leo_before=5, leo=7))
+
+
+LED_BY_1 = Partition(
+    topic_id=UUID(int=1),
+    topic="t",
+    index=0,
+    replicas=(1, 2, 3),
+    isr=(1, 2, 3),
+    leader=1,
+    leader_epoch=4,
+    partition_epoch=9,
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"isr": (2, 3), "leader": 2}),
+        ({}, {"isr": (), "elr": (3,), "leader": -1}),
+        ({"leader": -1, "isr": ()}, {"leader": 3, "isr": (3,)}),
+        ({"leader": 2}, {"leader": 1}),
+        ({"adding": (3,)}, {"adding": ()}),
+        ({"adding": (3,)}, {"adding": (), "replicas": (1, 2), "isr": (1, 2)}),
+        ({"replicas": (1, 2, 3, 4)}, {"replicas": (1, 2, 3)}),
+    ],
+)
+def test_an_election_with_a_cause_is_explained(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """S17, E1: the leader left, a candidate appeared, the preferred replica took over, replicas left."""
+    first = replace(LED_BY_1, **before)
+    second = replace(first, **after, leader_epoch=5, partition_epoch=10)
+    assert explained_changes.check(first, second) is None
+    assert not explained_changes.was_leader_replaced(first, second)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ({}, {"leader_epoch": 5}, "has no cause"),
+        ({"isr": (1, 2)}, {"isr": (1, 2, 3), "leader_epoch": 5}, "has no cause"),
+        ({}, {"replicas": (1, 2), "isr": (1, 2)}, "leader epoch 4 goes on"),
+        ({}, {"isr": (1, 2, 4)}, r"isr \(1, 2, 4\) has \[4\]"),
+        ({}, {"elr": (2,)}, "overlap"),
+        ({}, {"isr": (2, 3)}, "leader 1 is not in the ISR"),
+        ({}, {"isr": (1, 1)}, "named twice"),
+        ({}, {"adding": (3,), "removing": (3,)}, "in adding"),
+        ({"isr": (), "leader": -1}, {"isr": (1, 2), "leader": 1, "leader_epoch": 5}, r"\[2\] joined the ISR"),
+    ],
+)
+def test_a_change_without_a_cause_or_against_itself_is_found(
+    before: dict[str, Any], after: dict[str, Any], problem: str
+) -> None:
+    """S17, M1, M2, E1, I5"""
+    first = replace(LED_BY_1, **before)
+    assert re.search(problem, str(explained_changes.check(first, replace(first, **after))))
+
+
+def test_a_leader_that_stays_in_the_isr_is_replaced_only_if_it_leaves_the_cluster() -> None:
+    """S17, B4, B7: it is shutting down, or it is fenced soon after."""
+    after = replace(LED_BY_1, leader=2, isr=(1, 2), leader_epoch=5)
+    assert explained_changes.check(LED_BY_1, after) is None
+    assert explained_changes.was_leader_replaced(LED_BY_1, after)
+    assert "replaced by 2" in explained_changes.describe_replaced(LED_BY_1, after)
+
+
+def test_bounds_of_availability() -> None:
+    """L8, L9, L10, L11: each speaks only beyond its bound."""
+    assert availability.check_leaderless("t-0", [1], 400, 400) is None
+    assert availability.check_leaderless("t-0", [], 900, 400) is None
+    assert "candidates [1]" in str(availability.check_leaderless("t-0", [1], 401, 400))
+    assert availability.check_detection(1, 2_000, 2_000) is None
+    assert "broker 1 has not run for 2001 ms" in str(availability.check_detection(1, 2_001, 2_000))
+    assert availability.check_shutdown(1, [], 7, []) is None
+    assert "still leads ['t-0']" in str(availability.check_shutdown(1, ["t-0"], 7, []))
+    assert "[2] have not read the metadata to 7" in str(availability.check_shutdown(1, [], 7, [2]))
+    assert availability.check_pre_vote(1, 2, 600, 600) is None
+    assert "599 ms after" in str(availability.check_pre_vote(1, 2, 599, 600))
+    assert availability.check_candidate(1, 5, [1, 3], 2) is None
+    assert "pre-votes of [1] only" in str(availability.check_candidate(1, 5, [1], 2))
+    assert availability.check_rejoined("t-0", 2, 700, 700) is None
+    assert "replica 2 could have joined" in str(availability.check_rejoined("t-0", 2, 701, 700))
 
 
 def test_a_partition_never_needs_more_in_sync_replicas_than_it_has() -> None:

@@ -51,16 +51,29 @@ class FakeReplica:
 class FakeNode:
     def __init__(self, node_id: int, metadata: list[Any]) -> None:
         self.id = node_id
-        self.config = SimpleNamespace(voters=(1, 2, 3), quorum=SimpleNamespace(check_quorum_ms=600))
+        self.config = SimpleNamespace(
+            voters=(1, 2, 3),
+            is_controller=True,
+            quorum=SimpleNamespace(check_quorum_ms=600, fetch_timeout_ms=400),
+            controller=SimpleNamespace(session_timeout_ms=500),
+        )
         self.metadata = metadata
         self.quorum = SimpleNamespace(
-            hwm=0, leo=0, epoch=1, leader_id=100, is_leader=False, log=CheckedLog(), is_waiting_for_disk=False
+            hwm=0,
+            leo=0,
+            epoch=1,
+            leader_id=100,
+            is_leader=False,
+            role="follower",
+            log=CheckedLog(),
+            is_waiting_for_disk=False,
         )
         self.quorum.read_committed = self._read_committed
         self.metadata_loader = SimpleNamespace(applied=0)
         self.image = Image()
         self.lifecycle = SimpleNamespace(state="running", incarnation_id=UUID(int=node_id))
         self.broker_epoch = -1
+        self.controller_role = SimpleNamespace(active=False)
         self.stopped = False
         self.replicas = SimpleNamespace(replicas={})
         self.changed: list[FakeReplica] = []
@@ -77,7 +90,7 @@ class World:
         self.metadata: list[Any] = []
         self.engine = SimpleNamespace(now=5_000, stop=lambda: None)
         self.principals = None
-        self.hosts: dict[int, None] = {}
+        self.hosts: dict[int, SimpleNamespace] = {}
         self.corrupted_batches: dict[Any, int] = {}
         self._nodes: dict[int, FakeNode] = {}
         self.history = History()
@@ -109,7 +122,7 @@ class World:
     def nodes(self) -> list[FakeNode]:
         return list(self._nodes.values())
 
-    def local_now_ms(self, host: None) -> int:
+    def local_now_ms(self, host: SimpleNamespace) -> int:
         return int(self.engine.now) // 1_000
 
     # --- what tests do ---
@@ -127,7 +140,7 @@ class World:
 
     def start(self, broker: int) -> FakeNode:
         node = FakeNode(broker, self.metadata)
-        self.hosts[broker] = None
+        self.hosts[broker] = SimpleNamespace(node=node, paused=False)
         self._nodes[broker] = node
         self.checker.node_started(broker)
         return node
@@ -135,6 +148,7 @@ class World:
     def crash(self, broker: int, lost: dict[str, tuple[int, int]] | None = None) -> None:
         self.checker.node_ends(broker)
         del self._nodes[broker]
+        self.hosts[broker].node = None
         self.checker.node_crashed(broker, lost)
 
     def commit(self, *news: Any) -> None:

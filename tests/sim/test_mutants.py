@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from insync.sim.mutants.catalogue import CATALOGUE, MUTANTS, Mutant, apply_mutant
+from insync.sim.mutants.catalogue import CATALOGUE, MUTANTS, apply_mutant
 from insync.sim.mutants.hunt import find_catching_seed
+from insync.sim.mutants.mutant import Mutant
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import run_plan
 
@@ -28,6 +29,14 @@ QUICK = {
     "elr-kept-at-min-isr": ("S4", "S3"),
     "elr-not-filled": ("S10", "S9"),
     "duplicates-appended": ("S13",),
+    "appends-below-min-isr": ("S16",),
+    "completes-with-first-added": ("S14",),
+    "epoch-with-every-isr-change": ("S17",),
+    "sessions-too-long": ("L8",),
+    "shutdown-does-not-wait": ("L9",),
+    "no-pre-votes": ("L10",),
+    "producer-ids-not-in-snapshots": ("L4",),
+    "expands-below-min-isr-only": ("L11",),
 }
 """Mutants that need few seeds, and the properties that may fail."""
 

@@ -20,8 +20,9 @@ from insync.cli.exits import usage_error
 from insync.cli.seeds import one_seed, over_processes, seed_range
 from insync.sim import shrinking
 from insync.sim.checks.probes import PROBES
-from insync.sim.mutants.catalogue import MUTANTS, Mutant, apply_mutant
+from insync.sim.mutants.catalogue import MUTANTS, apply_mutant
 from insync.sim.mutants.hunt import HuntResult, hunt_mutants, markdown_table
+from insync.sim.mutants.mutant import Mutant
 from insync.sim.narration.narrator import TextNarrator
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import Outcome, run_plan, run_seed

@@ -6,8 +6,10 @@ A check returns None if the property holds, else a sentence that says what is wr
 from __future__ import annotations
 
 from insync.properties import (
+    availability,
     candidate_completeness,
     denied_requests,
+    explained_changes,
     hwm_monotonicity,
     idempotence,
     leader_completeness,
@@ -15,6 +17,7 @@ from insync.properties import (
     liveness,
     log_matching,
     metadata_matching,
+    min_isr_gate,
     no_loss,
     quorum_superset,
     read_consistency,
@@ -41,8 +44,10 @@ SAFETY: tuple[Property, ...] = (
     idempotence.PROPERTY,
     safe_reassignment.PROPERTY,
     denied_requests.PROPERTY,
+    min_isr_gate.PROPERTY,
+    explained_changes.PROPERTY,
 )
-LIVENESS: tuple[Property, ...] = liveness.PROPERTIES
+LIVENESS: tuple[Property, ...] = (*liveness.PROPERTIES, *availability.PROPERTIES)
 
 ALL: dict[str, Property] = {prop.id: prop for prop in (*SAFETY, *LIVENESS)}
 

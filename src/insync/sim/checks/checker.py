@@ -1,4 +1,5 @@
-"""Checks the protocol's safety properties (S1-S15) after every step of a simulated cluster.
+"""Checks the protocol's safety properties (S1-S17) after every step of a simulated cluster, and what has to stay
+available meanwhile (L8-L11).
 
 It looks only at what the step changed. From the nodes it builds two things that no node has: the metadata log as
 committed by any node (`ghost_image`), and for every partition what is committed and which replicas hold it
@@ -13,22 +14,26 @@ from uuid import UUID
 from insync.errors import InvariantError
 from insync.metadata.broker import Broker
 from insync.metadata.changes import Changes
-from insync.properties import metadata_matching
+from insync.properties import availability, metadata_matching
 from insync.properties.clients import ClientChecks
 from insync.properties.history import History
 from insync.properties.single_leader import check_followed
 from insync.properties.violation import Violation
-from insync.sansio import Effect, Event, Message, Reply, Request, Stop, Timer
+from insync.quorum.config import FETCH_CHANNEL, QUORUM_CHANNEL
+from insync.sansio import Effect, Event, Message, PeerLost, Reply, Request, Response, Stop, Timer
+from insync.sim.checks.availability_checks import AvailabilityChecks
 from insync.sim.checks.convergence import why_not_converged
 from insync.sim.checks.denial_checks import DenialChecks
 from insync.sim.checks.ghost_image import GhostImage
 from insync.sim.checks.partition_checks import PartitionChecks
 from insync.sim.checks.probes import Probes
+from insync.sim.checks.quorum_checks import PreVoteChecks
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import elect_leaders, envelope, fetch, fetch_snapshot, list_offsets
+from insync.wire.messages import broker_heartbeat, elect_leaders, envelope, fetch, fetch_snapshot, list_offsets, produce
 from insync.wire.types import METADATA_TOPIC_ID
 
+ACKS_ALL = -1
 LATEST = -1
 """The timestamp that asks for the end of the log."""
 
@@ -36,12 +41,13 @@ LATEST = -1
 class NodeSnapshot:
     """The state of one process after its last step."""
 
-    __slots__ = ("applied", "clean", "denials", "heard", "hwm", "is_announced", "leader", "leo", "node")
+    __slots__ = ("applied", "clean", "denials", "heard", "hwm", "is_announced", "leader", "leo", "node", "pre_votes")
 
     def __init__(self, node: Any) -> None:
         self.node = node
         self.clean = False
         self.denials = DenialChecks(node)
+        self.pre_votes = PreVoteChecks(node)
         self.applied = 0
         self.hwm = 0
         self.leo = node.quorum.leo
@@ -61,6 +67,7 @@ class Checker:
         self.probes = Probes(cluster)
         self.truth = GhostImage(self._violated, self.probes.hit)
         self.partitions = PartitionChecks(cluster, self.truth, self._violated, self.probes.hit)
+        self.availability = AvailabilityChecks(cluster, self.truth, self._violated)
         self.clients = ClientChecks(history, self.truth.ghosts, self._violated)
         self._stop = stop
         self._seen: dict[int, NodeSnapshot] = {}
@@ -108,6 +115,10 @@ class Checker:
         request = _request_of(event)
         if type(request) is elect_leaders.ElectLeadersRequest:
             self.truth.operator_asked(request, seen.leo, quorum.leo)
+        if type(event) is Response:
+            self._on_response(node, seen, event)
+        elif type(event) is PeerLost and event.peer == seen.leader[1]:
+            seen.pre_votes.on_leader_lost()
         if quorum.hwm != seen.hwm or quorum.leo < seen.leo or (quorum.epoch, quorum.leader_id) != seen.leader:
             self._metadata_moved(node, seen)
         seen.leo = quorum.leo
@@ -117,8 +128,13 @@ class Checker:
             self._check_followed(node, seen, event, request)
         if node.metadata_loader.applied != seen.applied:
             self._metadata_applied(node, seen)
+        if type(request) is produce.ProduceRequest and request.acks == ACKS_ALL:
+            for replica in node.changed:
+                self.partitions.check_min_isr_gate(node, replica)
         for replica in node.changed:
             self.partitions.replica_changed(node, replica)
+        if request is not None and node.config.is_controller:
+            self._report("L10", seen.pre_votes.on_request(request, effects, self._local_now_ms(node)))
         if type(request) is list_offsets.ListOffsetsRequest:
             self._offsets_listed(node, request, effects)
         if self.clients.history.pending:
@@ -126,6 +142,32 @@ class Checker:
         if node.stopped:
             seen.clean = seen.clean or any(isinstance(effect, Stop) and effect.clean for effect in effects)
         self.probes.after_step(node, event, request, effects)
+        self.availability.look(self.cluster.engine.now)
+
+    def _on_response(self, node: Any, seen: NodeSnapshot, event: Response) -> None:
+        """L9, L10"""
+        response = event.response
+        if event.send.channel in (FETCH_CHANNEL, QUORUM_CHANNEL):
+            if node.config.is_controller:
+                seen.pre_votes.on_response(event, self._local_now_ms(node))
+        elif type(response) is broker_heartbeat.BrokerHeartbeatResponse and response.should_shut_down:
+            self._check_shutdown(node.id)
+
+    def _check_shutdown(self, broker_id: int) -> None:
+        """L9, B7: brokers that were unfenced after the change read it on their own way, before they serve."""
+        truth = self.truth
+        moved_at = truth.handed_over.get(broker_id, -1)
+        if moved_at < truth.shutdowns.get(broker_id, moved_at + 1):
+            return
+        unaware = [
+            other.id
+            for other in truth.image.brokers.values()
+            if other.id != broker_id and other.is_active and truth.unfenced.get(other.id, -1) < moved_at
+            if (node := self.cluster.node(other.id)) is not None and node.broker_epoch == other.epoch
+            if node.metadata_loader.applied <= moved_at
+        ]
+        leads = [partition.name for partition in truth.image.partitions_of(broker_id) if partition.leader == broker_id]
+        self._report("L9", availability.check_shutdown(broker_id, leads, moved_at, unaware))
 
     def _check_denials(self, seen: NodeSnapshot, event: Event, effects: list[Effect]) -> None:
         problems, was_refused = seen.denials.after_step(event, effects)
@@ -196,6 +238,8 @@ class Checker:
             others = [voter for voter in node.config.voters if voter != node.id]
             seen.heard = dict.fromkeys(others, self._local_now_ms(node))
             seen.is_announced = False
+        if (quorum.epoch, quorum.leader_id) != seen.leader:
+            self._report("L10", seen.pre_votes.on_leader_changed(seen.leader))
         seen.leader = (quorum.epoch, quorum.leader_id)
         start, seen.hwm = max(seen.hwm, quorum.log.log_start), quorum.hwm
         if quorum.hwm > start:

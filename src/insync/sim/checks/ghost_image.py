@@ -13,11 +13,11 @@ from insync.metadata import configs
 from insync.metadata.changes import Changes
 from insync.metadata.image import Image
 from insync.metadata.partition import NO_LEADER, Partition, PartitionKey
-from insync.properties import metadata_matching, no_loss, safe_reassignment
+from insync.properties import explained_changes, metadata_matching, no_loss, safe_reassignment
 from insync.properties.committed_log import CommittedLog, fingerprints
 from insync.properties.ghost import PartitionGhost
 from insync.wire import metadata_records
-from insync.wire.metadata_records import PartitionChangeRecord
+from insync.wire.metadata_records import BrokerRegistrationChangeRecord, PartitionChangeRecord
 
 UNCLEAN_ELECTION_TYPE = 1
 
@@ -31,6 +31,14 @@ class GhostImage:
         """(offset of a replica's removal, offset of its return), the last few."""
         self.departing: dict[int, dict[PartitionKey, None]] = {}
         """Removed replicas by broker; the broker deletes their logs when it applies the change."""
+        self.handed_over: dict[int, int] = {}
+        """By broker: the offset of the last change that gave one of its leaderships away."""
+        self.shutdowns: dict[int, int] = {}
+        """By broker: the offset at which its last controlled shutdown began."""
+        self.unfenced: dict[int, int] = {}
+        """By broker: the offset at which it was last unfenced."""
+        self.unexplained: dict[int, tuple[str, str]] = {}
+        """S17: brokers that lost a leadership and are still active: partition, and what is wrong unless they leave."""
         self._report_violation = report_violation
         self._hit = hit
         self._by_operator: list[tuple[int, int]] = []
@@ -61,9 +69,18 @@ class GhostImage:
                     self._partition_changed(before, offset)
             else:
                 image.apply(record, offset)
+                if isinstance(record, BrokerRegistrationChangeRecord):
+                    self._broker_changed(record, offset)
         changes = image.take_changes()
         self._merge(changes)
         return changes
+
+    def _broker_changed(self, record: BrokerRegistrationChangeRecord, offset: int) -> None:
+        self.unexplained.pop(record.broker_id, None)
+        if record.in_controlled_shutdown:
+            self.shutdowns[record.broker_id] = offset
+        if record.fenced == metadata_records.UNFENCED:
+            self.unfenced[record.broker_id] = offset
 
     def _merge(self, changes: Changes) -> None:
         for key in changes.deleted:
@@ -94,11 +111,19 @@ class GhostImage:
         after = self.image.partition(before.key)
         if after is None:
             return
+        self._report("S17", explained_changes.check(before, after), after)
+        if (before.adding, before.removing) != (after.adding, after.removing) or before.replicas != after.replicas:
+            self._check_reassignment(before, after)
         if before.replicas != after.replicas:
             # A state that the same changes replace again still held for what was committed under it.
             self._ghost(before).weaken(self._min_isr(after))
-            self._check_reassignment(before, after)
             self._replicas_changed(before, after, offset)
+        if explained_changes.was_leader_replaced(before, after):
+            broker = self.image.brokers.get(before.leader)
+            if broker is not None and broker.is_active:
+                self.unexplained[before.leader] = (after.name, explained_changes.describe_replaced(before, after))
+        if before.leader not in (NO_LEADER, after.leader):
+            self.handed_over[before.leader] = offset
         if before.recovering and not after.recovering:
             self._hit("recovery_cleared")
         if after.leader not in (NO_LEADER, before.leader, *before.isr, *before.elr):
@@ -107,17 +132,27 @@ class GhostImage:
     def _check_reassignment(self, before: Partition, after: Partition) -> None:
         """S14, R2, R4, R5"""
         if after.reassigning:
-            return
-        wrong = safe_reassignment.check(
-            replicas_before=before.replicas,
-            adding=before.adding,
-            replicas=after.replicas,
-            isr=after.isr,
-            min_isr=self.image.min_isr(after.topic),
-            may_lose=self.unclean_enabled(after.topic),
-        )
+            wrong = safe_reassignment.check_under_way(
+                replicas_before=before.replicas,
+                isr_before=before.isr,
+                replicas=after.replicas,
+                isr=after.isr,
+                has_elected=before.leader == NO_LEADER != after.leader,
+            )
+        else:
+            wrong = safe_reassignment.check(
+                replicas_before=before.replicas,
+                adding=before.adding,
+                replicas=after.replicas,
+                isr=after.isr,
+                min_isr=self.image.min_isr(after.topic),
+                may_lose=self.unclean_enabled(after.topic),
+            )
+        self._report("S14", wrong, after)
+
+    def _report(self, property_id: str, wrong: str | None, partition: Partition) -> None:
         if wrong:
-            self._report_violation("S14", wrong, after.name)
+            self._report_violation(property_id, wrong, partition.name)
 
     def _replicas_changed(self, before: Partition, after: Partition, offset: int) -> None:
         for broker in before.replicas:

@@ -17,6 +17,7 @@ from insync.properties import (
     leader_completeness,
     liveness,
     log_matching,
+    min_isr_gate,
     no_loss,
     quorum_superset,
     recovery_quorum,
@@ -190,6 +191,16 @@ class PartitionChecks:
         tracked = ghost.tracked.get(broker)
         if tracked is not None and tracked.leader_epoch == ghost.partition.leader_epoch and ghost.unclean is None:
             self._report(ghost, "S6", hwm_monotonicity.check_listed(broker, offset, ghost.committed.end))
+
+    def check_min_isr_gate(self, node: Any, replica: Any) -> None:
+        """S16: called after an acks=all produce, with what was known of the replica before it."""
+        ghost, leader, leo = self._truth.ghosts.get(replica.key), leader_of(replica), replica.log.leo
+        tracked = None if ghost is None else ghost.tracked.get(node.id)
+        if ghost is None or tracked is None or leader is None or replica.log is not tracked.log:
+            return
+        if tracked.leader_epoch == leader.epoch and tracked.state is leader.isr_state:
+            wrong = min_isr_gate.check(node.id, leader.isr_state.isr, leader.min_isr, leo_before=tracked.leo, leo=leo)
+            self._report(ghost, "S16", wrong)
 
     # --- a replica changed ---------------------------------------------------------------------------------------
 

@@ -8,27 +8,14 @@ and a function from the original to its replacement.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from insync.sim.mutants import patches
-
-Patch = tuple[str, Callable[[Any], Any]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant:
-    name: str
-    removes: str
-    rule: str
-    patches: tuple[Patch, ...]
-
-
-def _mutant(name: str, rule: str, removes: str, *patches: Patch) -> Mutant:
-    return Mutant(name=name, rule=rule, removes=removes, patches=patches)
-
+from insync.sim.mutants.decisions import DECISION_MUTANTS
+from insync.sim.mutants.mutant import Mutant, Patch
+from insync.sim.mutants.mutant import make_mutant as _mutant
 
 _UNCHECKED_ENDS: tuple[Patch, ...] = (
     ("storage.clean_shutdown:find_damage", patches.always(None)),
@@ -394,6 +381,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         "removing ACLs that allow before those that deny",
         ("controller.acls:order_removals", lambda _o: list),
     ),
+    *DECISION_MUTANTS,
 )
 
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for mutant in CATALOGUE}

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
-from insync.sim.mutants.catalogue import MUTANTS, Mutant, apply_mutant
+from insync.sim.mutants.catalogue import MUTANTS, apply_mutant
+from insync.sim.mutants.mutant import Mutant
 from insync.sim.plans.swarm import draw_plan
 from insync.sim.run import run_plan
 
