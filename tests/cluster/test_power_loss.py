@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from insync.cluster import power_loss
-from insync.cluster.disk import JOURNAL, FaultyDisk
+from insync.cluster.disk import JOURNAL, FaultyDisk, FaultyFile
 from insync.sim.engine.disk import SimDisk
 from insync.storage import disk as disks
 from insync.storage import posix
@@ -88,11 +88,17 @@ def test_bytes_synced_through_a_handle_count_under_a_later_name(disk: FaultyDisk
     assert _content(disk, "log") == b"kept"
 
 
-def test_a_truncation_during_a_sync_is_not_undone_by_its_end(disk: FaultyDisk, tmp_path: Path) -> None:
-    """Bytes written after the truncation are not covered, though the file is as long as before."""
+def _begin_sync(disk: FaultyDisk) -> FaultyFile:
+    """A file of ten bytes, for which sync 7 has not returned."""
     file = disk.open("log")
     file.append(b"0123456789")
     disk.note("syncing", 7, file.inode, file.size)
+    return file
+
+
+def test_a_truncation_during_a_sync_is_not_undone_by_its_end(disk: FaultyDisk, tmp_path: Path) -> None:
+    """Bytes written after the truncation are not covered, though the file is as long as before."""
+    file = _begin_sync(disk)
     file.truncate(4)
     file.append(b"abcdef")
     disk.note("synced", 7)
@@ -101,9 +107,7 @@ def test_a_truncation_during_a_sync_is_not_undone_by_its_end(disk: FaultyDisk, t
 
 
 def test_an_unfinished_sync_makes_nothing_durable(disk: FaultyDisk, tmp_path: Path) -> None:
-    file = disk.open("log")
-    file.append(b"0123456789")
-    disk.note("syncing", 7, file.inode, file.size)
+    _begin_sync(disk)
     assert _power_cut(tmp_path) == {"log": 10}
     assert not disk.exists("log")
 

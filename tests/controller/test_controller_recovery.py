@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from insync.metadata.partition import NO_LEADER
 from tests.controller.controller_harness import Cluster
 
@@ -61,22 +63,20 @@ def lost_all(strategy: str = "balanced", **config: int) -> Cluster:
     return cluster
 
 
-def test_a_later_epoch_beats_a_longer_log() -> None:
+@pytest.mark.parametrize(
+    ("ends", "leader"),
+    [
+        pytest.param({2: (0, 100), 3: (1, 5)}, 3, id="a later epoch beats a longer log"),
+        pytest.param({3: (0, 5), 2: (0, 5)}, 2, id="the order of the assignment breaks ties"),
+    ],
+)
+def test_the_member_with_the_last_epoch_and_offset_leads(ends: dict[int, tuple[int, int]], leader: int) -> None:
     """E6: (epoch, offset) in that order."""
     cluster = lost_all()
     requests = requests_to_members(cluster)
-    cluster.respond(requests[2], last_epoch=0, leo=100)
-    cluster.respond(requests[3], last_epoch=1, leo=5)
-    assert cluster.partition().leader == 3
-
-
-def test_the_order_of_the_assignment_breaks_ties() -> None:
-    """E6"""
-    cluster = lost_all()
-    requests = requests_to_members(cluster)
-    cluster.respond(requests[3], last_epoch=0, leo=5)
-    cluster.respond(requests[2], last_epoch=0, leo=5)
-    assert cluster.partition().leader == 2
+    for member, (last_epoch, leo) in ends.items():
+        cluster.respond(requests[member], last_epoch=last_epoch, leo=leo)
+    assert cluster.partition().leader == leader
 
 
 def test_balanced_recovery_waits_for_a_member_that_is_fenced() -> None:

@@ -8,17 +8,18 @@ from hypothesis import strategies as st
 from insync.groups.timers import Timer, Timers
 
 
-def one_timer() -> tuple[Timers, Timer, list[int]]:
-    """A timer, and the times at which it fires."""
+def one_timer(*times: int) -> tuple[Timers, Timer, list[int]]:
+    """A timer that was set to each of `times`, and the times at which it fires."""
     timers = Timers()
     fired: list[int] = []
-    return timers, timers.create(fired.append), fired
+    timer = timers.create(fired.append)
+    for at in times:
+        timer.set(at)
+    return timers, timer, fired
 
 
 def test_a_postponed_timer_fires_at_its_last_time() -> None:
-    timers, timer, fired = one_timer()
-    timer.set(10)
-    timer.set(30)
+    timers, _, fired = one_timer(10, 30)
     timers.run(10)
     timers.run(29)
     assert fired == []
@@ -27,17 +28,14 @@ def test_a_postponed_timer_fires_at_its_last_time() -> None:
 
 
 def test_a_timer_that_is_brought_forward_fires_once() -> None:
-    timers, timer, fired = one_timer()
-    timer.set(30)
-    timer.set(10)
+    timers, _, fired = one_timer(30, 10)
     timers.run(10)
     timers.run(40)
     assert fired == [10]
 
 
 def test_a_cancelled_timer_leaves_no_deadline() -> None:
-    timers, timer, fired = one_timer()
-    timer.set(10)
+    timers, timer, fired = one_timer(10)
     timer.cancel()
     assert timers.next_deadline() is None
     timers.run(20)
@@ -45,8 +43,7 @@ def test_a_cancelled_timer_leaves_no_deadline() -> None:
 
 
 def test_a_cancelled_timer_can_be_set_again() -> None:
-    timers, timer, fired = one_timer()
-    timer.set(10)
+    timers, timer, fired = one_timer(10)
     timer.cancel()
     timer.set(20)
     timers.run(20)

@@ -103,12 +103,17 @@ def test_records_wait_no_longer_than_the_interval(archive: Archive) -> None:
     assert archive.due() == []
 
 
-def test_partitions_that_have_waited_half_as_long_go_along(archive: Archive) -> None:
+def begin_to_wait(archive: Archive, waiting: tuple[str, int]) -> None:
+    """Both partitions are archived, and one has a new record."""
     for key in (A, B):
         archive.archive(key, 10, size=100)
     archive.due()
-    archive.ends[A] = 11
+    archive.ends[waiting] = 11
     archive.due()
+
+
+def test_partitions_that_have_waited_half_as_long_go_along(archive: Archive) -> None:
+    begin_to_wait(archive, A)
     archive.clock.now_s += 299
     archive.due()
     archive.clock.now_s += 1
@@ -119,11 +124,7 @@ def test_partitions_that_have_waited_half_as_long_go_along(archive: Archive) -> 
 
 
 def test_a_large_partition_does_not_take_others_along(archive: Archive) -> None:
-    for key in (A, B):
-        archive.archive(key, 10, size=100)
-    archive.due()
-    archive.ends[B] = 11
-    archive.due()
+    begin_to_wait(archive, B)
     archive.clock.now_s += 400
     archive.ends[A] = 10**6
     assert archive.due() == [A]

@@ -265,6 +265,11 @@ class Harness:
             if not (self._deliver_parked() or self._deliver_sends()):
                 return
 
+    def run_past_fetch_wait(self) -> None:
+        """`run`, and once more after parked fetches were answered because their wait was over."""
+        self.run()
+        self.advance(600)
+
     def _deliver_parked(self) -> bool:
         self.collect_all()
         ready = [item for item in self.parked if item[1] in item[0].replies]

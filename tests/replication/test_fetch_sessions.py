@@ -81,8 +81,7 @@ def test_a_partition_taken_from_a_fetcher_is_forgotten_by_its_session() -> None:
     both = [partition(replicas=(1, 2), isr=(1, 2), index=index) for index in (0, 1)]
     for broker in (1, 2):
         h[broker].manager.apply(both, [], 0)
-    h.run()
-    h.advance(600)
+    h.run_past_fetch_wait()
     h.apply(partition(2, 1, version=1, replicas=(1, 2), isr=(1, 2)))
     h.run()
     h.advance(1200)

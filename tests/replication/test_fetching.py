@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
@@ -182,14 +183,20 @@ def test_a_follower_keeps_the_leaders_bytes() -> None:
     assert epochs_of(h[2].replica()) == [3] * 5
 
 
+def hold_answer(h: Harness, follower: int) -> Callable[[], None]:
+    """The leader answers the follower's fetch; the answer arrives when the result is called."""
+    send = h.take_fetch(follower)
+    answer = h.serve(send)
+    return lambda: send.on_response(answer, h.now)
+
+
 def test_a_response_from_an_earlier_epoch_is_dropped() -> None:
     """F6: the leader is the same, but the request belongs to an earlier epoch."""
     h = leader_and_follower()
     h.write(1)
-    send = h.take_fetch(2)
-    answer = h.serve(send)
+    deliver = hold_answer(h, 2)
     h.apply(partition(1, 1, version=1, replicas=(1, 2), isr=(1, 2)))
-    send.on_response(answer, h.now)
+    deliver()
     assert h[2].replica().log.leo == 0
     assert [note["reason"] for note in h[2].notes_of("late_fetch_answer_dropped")] == ["epoch"]
     h.run()
@@ -201,10 +208,9 @@ def test_a_response_from_a_former_leader_is_dropped() -> None:
     h = Harness((1, 2, 3))
     h.apply(partition())
     h.write(1)
-    send = h.take_fetch(3)
-    answer = h.serve(send)
+    deliver = hold_answer(h, 3)
     h.apply(partition(2, 1, version=1))
-    send.on_response(answer, h.now)
+    deliver()
     assert h[3].replica().log.leo == 0
     assert [note["reason"] for note in h[3].notes_of("late_fetch_answer_dropped")] == ["removed"]
 
@@ -213,10 +219,9 @@ def test_a_response_for_another_offset_is_dropped() -> None:
     """F5, F6: it would not continue the log where it ends."""
     h = leader_and_follower()
     h.write(1)
-    send = h.take_fetch(2)
-    answer = h.serve(send)
+    deliver = hold_answer(h, 2)
     h[2].replica().log.append_as_follower(bytes(records(1, base_offset=0, leader_epoch=0)))
-    send.on_response(answer, h.now)
+    deliver()
     assert h[2].replica().log.leo == 1
     assert [note["reason"] for note in h[2].notes_of("late_fetch_answer_dropped")] == ["offset"]
 
@@ -225,10 +230,9 @@ def test_a_leader_ignores_the_response_to_its_fetch_as_a_follower() -> None:
     """F6, T1."""
     h = leader_and_follower()
     h.write(1)
-    send = h.take_fetch(2)
-    answer = h.serve(send)
+    deliver = hold_answer(h, 2)
     h.apply(partition(2, 1, version=1, replicas=(1, 2), isr=(1, 2)))
-    send.on_response(answer, h.now)
+    deliver()
     assert h[2].replica().log.leo == 0
     assert h.leader(2).leso == 0
 
@@ -271,8 +275,7 @@ def test_a_log_start_inside_a_batch_transfers_the_whole_batch() -> None:
     h.produce(1, records(4), acks=1)
     h[1].replica().log.delete_records(2)
     h.apply(partition(replicas=(1, 2), isr=(1,)), 2)
-    h.run()
-    h.advance(600)
+    h.run_past_fetch_wait()
     log = h[2].replica().log
     assert (log.log_start, log.leo, log.hwm) == (2, 4, 4)
 
@@ -291,12 +294,10 @@ def test_a_follower_learns_the_leaders_log_start() -> None:
     """F7: records are deleted everywhere, even if the partition is idle."""
     h = leader_and_follower()
     h.write(1, 3)
-    h.run()
-    h.advance(600)
+    h.run_past_fetch_wait()
     h[1].replica().log.delete_records(2)
     h[1].manager.on_log_starts_moved([h[1].replica()], h.now)
-    h.run()
-    h.advance(600)
+    h.run_past_fetch_wait()
     assert h[2].replica().log.log_start == 2
 
 

@@ -31,17 +31,20 @@ def test_the_hwm_is_the_lowest_leo_and_never_goes_back(
     assert isr.advance_hwm(current, leo, others) == expected
 
 
+def hwm_after_fetch(h: Harness, follower: int, offset: int) -> int:
+    """The leader's high watermark once the follower has fetched at `offset`."""
+    h.follower_fetch(1, follower, offset)
+    return h[1].replica().log.hwm
+
+
 def test_the_hwm_waits_for_every_member_of_the_isr() -> None:
     """H1: two of three are not enough while the third is in the ISR."""
     h = Harness()
     h.apply(partition(), 1)
     h.write(1, 2)
-    h.follower_fetch(1, 2, 2)
-    assert h[1].replica().log.hwm == 0
-    h.follower_fetch(1, 3, 1)
-    assert h[1].replica().log.hwm == 1
-    h.follower_fetch(1, 3, 2)
-    assert h[1].replica().log.hwm == 2
+    assert hwm_after_fetch(h, 2, 2) == 0
+    assert hwm_after_fetch(h, 3, 1) == 1
+    assert hwm_after_fetch(h, 3, 2) == 2
 
 
 def with_proposed_member() -> Harness:
@@ -58,10 +61,8 @@ def test_the_hwm_waits_for_a_proposed_member_before_the_controller_responds() ->
     h = with_proposed_member()
     assert h.leader().isr_state.maximal_isr == (1, 2, 3)
     h.write(1)
-    h.follower_fetch(1, 2, 1)
-    assert h[1].replica().log.hwm == 0
-    h.follower_fetch(1, 3, 1)
-    assert h[1].replica().log.hwm == 1
+    assert hwm_after_fetch(h, 2, 1) == 0
+    assert hwm_after_fetch(h, 3, 1) == 1
 
 
 def test_a_proposed_member_is_counted_even_when_it_could_no_longer_join() -> None:
@@ -69,8 +70,7 @@ def test_a_proposed_member_is_counted_even_when_it_could_no_longer_join() -> Non
     h = with_proposed_member()
     h.shared.fenced.append(3)
     h.write(1)
-    h.follower_fetch(1, 2, 1)
-    assert h[1].replica().log.hwm == 0
+    assert hwm_after_fetch(h, 2, 1) == 0
 
 
 def test_the_hwm_stands_still_below_min_isr() -> None:
@@ -99,8 +99,7 @@ def test_a_leaders_hwm_does_not_go_back_when_a_follower_does() -> None:
     h.apply(partition(isr=(1, 2)), 1)
     h.write(1, 3)
     h.follower_fetch(1, 2, 3)
-    h.follower_fetch(1, 2, 1)
-    assert h[1].replica().log.hwm == 3
+    assert hwm_after_fetch(h, 2, 1) == 3
 
 
 def test_the_sole_member_commits_on_its_own_append() -> None:
@@ -120,10 +119,8 @@ def test_the_hwm_waits_for_a_caught_up_follower_that_cannot_be_proposed_yet() ->
     h.follower_fetch(1, 3, 0)
     assert h.leader().isr_state.maximal_isr == (1, 2), "one proposal in flight"
     h.write(1)
-    h.follower_fetch(1, 2, 1)
-    assert h[1].replica().log.hwm == 0
-    h.follower_fetch(1, 3, 1)
-    assert h[1].replica().log.hwm == 1
+    assert hwm_after_fetch(h, 2, 1) == 0
+    assert hwm_after_fetch(h, 3, 1) == 1
 
 
 def test_the_wait_for_a_joining_follower_ends_with_the_lag_time() -> None:
@@ -133,8 +130,7 @@ def test_the_wait_for_a_joining_follower_ends_with_the_lag_time() -> None:
     h.follower_fetch(1, 2, 0)
     h.follower_fetch(1, 3, 0)
     h.write(1)
-    h.follower_fetch(1, 2, 1)
-    assert h[1].replica().log.hwm == 0
+    assert hwm_after_fetch(h, 2, 1) == 0
     h.tick(1001)
     assert h[1].replica().log.hwm == 1
 
@@ -153,8 +149,7 @@ def test_the_hwm_does_not_wait_for_an_ineligible_follower(why: str) -> None:
     else:
         h.shared.epochs[3] += 1
     h.write(1)
-    h.follower_fetch(1, 2, 1)
-    assert h[1].replica().log.hwm == 1
+    assert hwm_after_fetch(h, 2, 1) == 1
 
 
 def test_list_offsets_is_refused_until_the_hwm_has_reached_leso() -> None:
@@ -201,8 +196,7 @@ def test_a_debugging_consumer_reads_from_a_follower_below_the_hwm_that_it_knows(
     """H5, F3: kafka-replica-verification compares replicas that way; consumers have to ask the leader."""
     h = leader_and_follower()
     h.write(1, 2)
-    h.run()
-    h.advance(600)
+    h.run_past_fetch_wait()
     h[2].replica().log.set_hwm(1)
 
     def read(replica_id: int, offset: int, epoch: int = -1) -> fetch.PartitionData:
@@ -226,12 +220,10 @@ def test_a_follower_takes_the_leaders_hwm_but_not_above_its_own_leo() -> None:
     h = Harness((1, 2, 3))
     h.apply(partition())
     h.write(1, 2)
-    h.run()
-    h.advance(600)
+    h.run_past_fetch_wait()
     assert h[3].replica().log.hwm == 2
     h[2].replica().log.set_hwm(1)
     h.apply(partition(2, 1, version=1, isr=(2, 3)))
     h.shared.min_isr = 3  # so that the new leader cannot move its stale HWM
-    h.run()
-    h.advance(600)
+    h.run_past_fetch_wait()
     assert h[3].replica().log.hwm == 1

@@ -139,8 +139,7 @@ def test_a_follower_in_a_new_epoch_of_the_same_leader_fetches_in_that_epoch() ->
     h.apply(partition())
     h.run()
     h.apply(partition(1, 1, version=1))
-    h.run()
-    h.advance(600)
+    h.run_past_fetch_wait()
     assert h.leader().followers[2].fetched_in_epoch
     role = h[2].replica().role
     assert isinstance(role, Follower)
@@ -155,8 +154,7 @@ def test_a_follower_moves_to_the_fetcher_of_a_new_leader() -> None:
     h.run()
     h.apply(partition(2, 1, version=1, isr=(2, 3)))
     h.write(2)
-    h.run()
-    h.advance(600)
+    h.run_past_fetch_wait()
     assert epochs_of(h[3].replica()) == [0, 1]
 
 
@@ -171,8 +169,7 @@ def test_without_a_leader_a_replica_is_idle_and_keeps_its_log() -> None:
     assert h[2].replica().log.leo == 1
     h.apply(partition(2, 2, version=2, isr=(2,)))
     assert h.leader(2).epoch == 2
-    h.run()
-    h.advance(600)
+    h.run_past_fetch_wait()
     assert h.leader(2).followers[1].leo == 1
 
 

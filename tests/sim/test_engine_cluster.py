@@ -171,27 +171,22 @@ def test_a_synced_write_survives_a_power_loss() -> None:
         assert made.hosts[2].disk.open("f").size == 8
 
 
-def test_a_paused_node_handles_its_backlog_when_it_resumes() -> None:
+@pytest.mark.parametrize(
+    ("node", "word", "resumed_at", "times"),
+    [
+        pytest.param(2, "asked ping", 450, [450, 450, 450], id="the requests in its backlog"),
+        pytest.param(1, "timer", 500, [500], id="timers that are due"),
+    ],
+)
+def test_a_paused_node_handles_when_it_resumes(node: int, word: str, resumed_at: int, times: list[int]) -> None:
     engine, made, _ = cluster()
     engine.run_until(150_000)
-    made.pause(2)
-    engine.run_until(450_000)
-    assert words(made, 2).count("asked ping") == 1
-    made.resume(2)
-    engine.run_until(460_000)
-    assert words(made, 2).count("asked ping") == 4
-    assert [at for at, text in made.node(2).log if text == "asked ping"][1:] == [450, 450, 450]
-
-
-def test_a_paused_node_fires_its_timers_when_it_resumes() -> None:
-    engine, made, _ = cluster()
-    engine.run_until(150_000)
-    made.pause(1)
-    engine.run_until(500_000)
-    assert words(made, 1).count("timer") == 1
-    made.resume(1)
-    engine.run_until(502_000)
-    assert words(made, 1).count("timer") == 2
+    made.pause(node)
+    engine.run_until(resumed_at * 1_000)
+    assert words(made, node).count(word) == 1
+    made.resume(node)
+    engine.run_until(resumed_at * 1_000 + 2_000)
+    assert [at for at, text in made.node(node).log if text == word][1:] == times
 
 
 def test_a_request_in_the_socket_of_a_paused_node_is_carried_out_after_its_sender_timed_out() -> None:
