@@ -27,6 +27,13 @@ def start_with_batches(replicas: tuple[int, ...] = (1, 2, 3), /, *, value_bytes:
     return net
 
 
+def lose_replica(net: Net, node_id: int) -> None:
+    """The node is down, without its replica of the topic, and out of the ISR."""
+    net.crash(node_id)
+    net.disks[node_id].rmtree("data/t-0")
+    net.advance(20_000)
+
+
 def produce_batches(net: Net, value_bytes: int = 10) -> None:
     for number in range(BATCHES):
         net.produce(net.partition("t").leader, "t", b"%d" % number * value_bytes)

@@ -20,6 +20,7 @@ from tests.node.bit_rot_harness import (
     damage_batch,
     fetch_offsets,
     findings,
+    lose_replica,
     produce_batches,
     replicas_are_intact,
     start_with_batches,
@@ -61,9 +62,7 @@ def test_a_follower_that_is_sent_a_damaged_batch_makes_its_leader_verify_it() ->
     """D6: it asks for the same offset again, which no healthy follower does. An intact replica takes over, and both the
     one that was rebuilt and the damaged one get an intact copy from it."""
     net = start_with_batches(**NO_SCRUB)
-    net.crash(3)
-    net.disks[3].rmtree("data/t-0")
-    net.advance(20_000)
+    lose_replica(net, 3)
     damage_batch(net, 1, 3)
     net.start(3)
     net.advance(30_000)

@@ -21,6 +21,7 @@ from tests.node.bit_rot_harness import (
     SCRUB,
     fetch_offsets,
     findings,
+    lose_replica,
     replicas_are_intact,
     start_with_batches,
 )
@@ -53,9 +54,7 @@ def test_a_consumer_that_meets_a_bad_sector_does_not_end_the_node() -> None:
 def test_a_follower_that_is_rebuilt_from_a_leader_with_a_bad_sector_gets_everything() -> None:
     """D6: the leader hands over to an intact replica, from which both copy."""
     net = start_with_batches(value_bytes=VALUE_BYTES, **NO_SCRUB)
-    net.crash(3)
-    net.disks[3].rmtree("data/t-0")
-    net.advance(20_000)
+    lose_replica(net, 3)
     break_batch(net, 1, 3)
     net.start(3)
     net.advance(30_000)

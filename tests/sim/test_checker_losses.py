@@ -61,34 +61,36 @@ def reopen(world: World, broker: int, length: int) -> None:
     world.host(broker, log)
 
 
-def test_what_a_dead_replica_held_when_its_last_fetch_left_is_not_lost() -> None:
-    """S9: the leader loses it, broker 2 has it."""
+@pytest.mark.parametrize(
+    ("length", "violations"),
+    [
+        pytest.param(6, [], id="broker 2 has it"),
+        pytest.param(5, ["S9"], id="broker 2 lost it without a power loss, and was the last to have it"),
+    ],
+)
+def test_what_a_dead_replica_held_when_its_last_fetch_left_is_not_lost(length: int, violations: list[str]) -> None:
+    """S9: the leader loses it."""
     world = committed_by_a_late_fetch()
     world.crash(1, {"data/t-0/0.log": (6, 3)})
     world.change(leader=-1, isr=(), last_known_elr=(1, 2))
     reopen(world, 1, 3)
     assert world.violations == []
-    reopen(world, 2, 6)
-    assert world.violations == []
+    reopen(world, 2, length)
+    assert world.violations == violations
 
 
-def test_a_record_of_a_late_fetch_that_is_gone_without_a_lossy_crash_is_found() -> None:
-    """S9: broker 2 held it, lost it without a power loss, and was the last to have it."""
-    world = committed_by_a_late_fetch()
-    world.crash(1, {"data/t-0/0.log": (6, 3)})
-    world.change(leader=-1, isr=(), last_known_elr=(1, 2))
-    reopen(world, 1, 3)
-    assert world.violations == []
-    reopen(world, 2, 5)
-    assert world.violations == ["S9"]
+def recover(lengths: dict[int, int], leader: int) -> World:
+    """Replicas come back with logs of these lengths, and one is elected."""
+    world = without_candidates()
+    for broker, length in lengths.items():
+        come_back(world, broker, length)
+    elect(world, leader)
+    return world
 
 
 def test_balanced_recovery_that_chooses_the_longer_log_is_correct() -> None:
     """S9, E6: one of MinISR replicas lost data."""
-    world = without_candidates()
-    come_back(world, 1, 3)
-    come_back(world, 2, 6)
-    elect(world, 2)
+    world = recover({1: 3, 2: 6}, leader=2)
     assert world.violations == []
     assert world.ghost.committed.end == 6
     assert world.checker.probes.seen["balanced_recovery_chose"] == 1
@@ -97,19 +99,13 @@ def test_balanced_recovery_that_chooses_the_longer_log_is_correct() -> None:
 
 def test_balanced_recovery_that_ignores_a_complete_log_is_found() -> None:
     """S9, E6: the other one had everything."""
-    world = without_candidates()
-    come_back(world, 1, 3)
-    come_back(world, 2, 6)
-    elect(world, 1)
+    world = recover({1: 3, 2: 6}, leader=1)
     assert world.violations == ["S9"]
 
 
 def test_balanced_recovery_may_lose_what_min_isr_replicas_lost() -> None:
     """S9: the cluster continues with what is left, and offsets are reused."""
-    world = without_candidates()
-    come_back(world, 1, 3)
-    come_back(world, 2, 4)
-    elect(world, 2)
+    world = recover({1: 3, 2: 4}, leader=2)
     assert world.violations == []
     assert world.ghost.committed.end == 4
     assert world.checker.probes.seen["unclean_election_lost_records"] == 1

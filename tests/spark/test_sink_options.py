@@ -19,6 +19,7 @@ from insync.spark.option_values import OptionError
 from insync.spark.sink.options import MAX_BATCH_BYTES, SinkOptions, read_sink_options
 from insync.spark.sink.writers import make_batch_writer, make_stream_writer
 from insync.wire import compression
+from tests.spark.wrong_options import WRONG_CLIENT_SETTINGS
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 REVERSED = ArrayType(StructType([StructField("value", BinaryType()), StructField("key", StringType())]))
@@ -53,11 +54,7 @@ def test_the_error_for_a_wrong_column_names_it(columns: dict[str, DataType], mes
     [
         ({"kafka.acks": "2"}, "option 'kafka.acks' is '2': one of all, -1, 0, 1"),
         ({"kafka.enable.idempotence": "no"}, "option 'kafka.enable.idempotence' is 'no'"),
-        (
-            {"kafka.security.protocol": "TLS"},
-            "option 'kafka.security.protocol' is 'TLS', but must be one of PLAINTEXT, SSL",
-        ),
-        ({"kafka.security.protocol": "SASL_SSL"}, "option 'kafka.sasl.mechanism' is missing"),
+        *WRONG_CLIENT_SETTINGS,
         ({"kafka.retry.backoff.ms": "1s"}, "option 'kafka.retry.backoff.ms' is '1s', but must be a whole number"),
         ({"kafka.transactional.id": "x"}, "option 'kafka.transactional.id' cannot be set"),
         ({"kafka.compression.type": "rar"}, "option 'kafka.compression.type' is 'rar': one of none, gzip"),
@@ -65,7 +62,6 @@ def test_the_error_for_a_wrong_column_names_it(columns: dict[str, DataType], mes
         ({"kafka.delivery.timeout.ms": "2m"}, "option 'kafka.delivery.timeout.ms' is '2m'"),
         ({"includeTimestamp": "true"}, "there is no column 'timestamp'"),
         ({"includeTimestamp": "1"}, "option 'includeTimestamp' is '1': true or false"),
-        ({"kafka.bootstrap.servers": " "}, "option 'kafka.bootstrap.servers' is missing"),
     ],
 )
 def test_the_error_for_a_wrong_option_names_it(options: dict[str, str], message: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from insync.client.offsets import EARLIEST, LATEST
 from insync.spark.option_values import OptionError
 from insync.spark.source_options import Position, read_source_options
+from tests.spark.wrong_options import WRONG_CLIENT_SETTINGS
 
 BASIC = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a, b,a"}
 
@@ -78,13 +79,8 @@ def test_max_trigger_delay_takes_a_unit() -> None:
         ({"maxTriggerDelay": "5 parsecs"}, "'maxTriggerDelay' is '5 parsecs'"),
         ({"kafka.enable.auto.commit": "true"}, "'kafka.enable.auto.commit' cannot be set"),
         ({"kafka.isolation.level": "strict"}, "'kafka.isolation.level' is 'strict'"),
-        (
-            {"kafka.security.protocol": "TLS"},
-            "option 'kafka.security.protocol' is 'TLS', but must be one of PLAINTEXT, SSL",
-        ),
-        ({"kafka.security.protocol": "SASL_SSL"}, "option 'kafka.sasl.mechanism' is missing"),
+        *WRONG_CLIENT_SETTINGS,
         ({"kafka.fetch.min.bytes": "few"}, "option 'kafka.fetch.min.bytes' is 'few'"),
-        ({"kafka.bootstrap.servers": " "}, "'kafka.bootstrap.servers' is missing"),
         ({"startingOffsetsByTimestampStrategy": "guess"}, "'guess': error or latest"),
     ],
 )

@@ -93,12 +93,18 @@ def test_high_watermarks_and_log_starts_come_back_after_a_crash(disk: SimDisk) -
     assert not store.clean
 
 
-def test_only_what_lies_above_the_recovery_point_is_checked_after_a_crash(disk: SimDisk) -> None:
+def create_flushed_log(disk: SimDisk) -> Log:
+    """A log of three batches whose recovery point, its end, is on disk."""
     store = start_store(disk)
     log = store.create("a", 0, A, LogConfig())
     write(log, 3)
     log.flush()
     store.checkpoint_recovery_points()
+    return log
+
+
+def test_only_what_lies_above_the_recovery_point_is_checked_after_a_crash(disk: SimDisk) -> None:
+    log = create_flushed_log(disk)
     write(log, 1)
     disk.crash()
     report = start_store(disk).logs[A, 0].recovery
@@ -109,11 +115,7 @@ def test_only_what_lies_above_the_recovery_point_is_checked_after_a_crash(disk: 
 
 def test_a_truncation_lowers_the_recovery_point_on_disk_before_the_next_append(disk: SimDisk) -> None:
     """D4: else recovery would trust bytes that were never synced."""
-    store = start_store(disk)
-    log = store.create("a", 0, A, LogConfig())
-    write(log, 3)
-    log.flush()
-    store.checkpoint_recovery_points()
+    log = create_flushed_log(disk)
     log.truncate_to(2)
     write(log, 1, epoch=2)
     assert disks.read_all(disk, "data/recovery-point-offset-checkpoint") == b"0\n1\na 0 2\n"
