@@ -13,6 +13,8 @@ from confluent_kafka.admin import AdminClient
 
 from insync.lake import directory
 from insync.lake.staging import find_file
+from insync.pipeline.archive.job import ArchiveOptions
+from insync.testing import Cluster
 
 RECORD = ["partition", "offset", "timestamp", "timestampType", "key", "value", "headers"]
 """The columns that make a record."""
@@ -54,3 +56,16 @@ def delete_records(bootstrap: str, topic: str, *, before: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})  # must live until there is a result
     (deletion,) = admin.delete_records([TopicPartition(topic, 0, before)]).values()
     deletion.result(30)
+
+
+def follow_options(cluster: Cluster, lake: Path, topic: str, **changes: Any) -> ArchiveOptions:
+    """The options of an archiver that follows a topic and writes what is new at once."""
+    return ArchiveOptions(
+        bootstrap=cluster.bootstrap,
+        lake=str(lake),
+        topics=(topic,),
+        follow=True,
+        interval_s=0.05,
+        roll_interval_s=0.0,
+        **changes,
+    )

@@ -22,19 +22,13 @@ from insync.pipeline.archive.job import ArchiveError, ArchiveOptions
 from insync.pipeline.archive.plan import UnarchivedLossError
 from insync.pipeline.archive.verify import verify_lake
 from insync.testing import Cluster
-from tests.pipeline.lake_data import delete_records, numbered, produce, table, values
+from tests.pipeline.lake_data import delete_records, follow_options, numbered, produce, table, values
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 DAY_MS = 86_400_000
 RunArchive = Callable[..., archive.ArchiveSummary]
 """(topic, changed options as keywords)."""
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=1) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -114,12 +108,17 @@ def test_spark_reads_files_of_every_codec(
     assert [bytes(row.value) for row in rows] == [b"v%06d" % i for i in range(100)]
 
 
+def archive_ten(run: RunArchive, cluster: Cluster, topic: str) -> None:
+    """Create the topic and archive its first ten records."""
+    cluster.create_topic(topic)
+    produce(cluster.bootstrap, topic, numbered(0, 10))
+    run(topic)
+
+
 def test_new_partitions_are_archived_from_their_start(
     run: RunArchive, cluster: Cluster, client: SyncClient, tmp_path: Path
 ) -> None:
-    cluster.create_topic("grows")
-    produce(cluster.bootstrap, "grows", numbered(0, 10))
-    run("grows")
+    archive_ten(run, cluster, "grows")
     client.call(lambda cluster: topics.create_partitions(cluster, "grows", 3))
     produce(cluster.bootstrap, "grows", numbered(10, 40, partitions=3))
     run("grows")
@@ -130,9 +129,7 @@ def test_new_partitions_are_archived_from_their_start(
 def test_a_recreated_topic_is_a_new_generation(
     run: RunArchive, cluster: Cluster, client: SyncClient, tmp_path: Path
 ) -> None:
-    cluster.create_topic("anew")
-    produce(cluster.bootstrap, "anew", numbered(0, 10))
-    run("anew")
+    archive_ten(run, cluster, "anew")
     client.call(lambda cluster: topics.delete(cluster, "anew"))
     cluster.create_topic("anew")
     produce(cluster.bootstrap, "anew", numbered(100, 104))
@@ -188,14 +185,7 @@ def test_follow_continues_until_it_is_stopped(spark: SparkSession, cluster: Clus
         else:
             stop.set()
 
-    options = ArchiveOptions(
-        bootstrap=cluster.bootstrap,
-        lake=str(tmp_path),
-        topics=("follow",),
-        follow=True,
-        interval_s=0.1,
-        roll_interval_s=0.0,
-    )
+    options = follow_options(cluster, tmp_path, "follow")
     assert archive.run(spark, options, on_progress=on_progress, stop=stop).rows == 25
     assert rows == [10, 25]
 

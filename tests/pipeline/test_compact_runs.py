@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -23,16 +22,10 @@ from insync.pipeline.replay import job as replay
 from insync.pipeline.replay.job import ReplayOptions
 from insync.pipeline.replay.plan import ReplayError
 from insync.testing import Cluster
-from tests.pipeline.lake_data import numbered, produce, table, values
+from tests.pipeline.lake_data import follow_options, numbered, produce, table, values
 from tests.polling import wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=1) as running:
-        yield running
 
 
 @pytest.fixture
@@ -79,15 +72,7 @@ def test_archiving_and_compaction_at_the_same_time_lose_and_double_nothing(
     cluster.create_topic("busy", partitions=2)
     produce(cluster.bootstrap, "busy", numbered(0, 100, partitions=2))
     stop = threading.Event()
-    options = ArchiveOptions(
-        bootstrap=cluster.bootstrap,
-        lake=str(tmp_path),
-        topics=("busy",),
-        follow=True,
-        interval_s=0.05,
-        roll_interval_s=0.0,
-        rows_per_file=20,
-    )
+    options = follow_options(cluster, tmp_path, "busy", rows_per_file=20)
     errors: list[BaseException] = []
 
     def follow() -> None:
@@ -123,10 +108,11 @@ def _has_rows(path: Path, rows: int, errors: list[BaseException]) -> bool:
     return archived >= rows or bool(errors)
 
 
-def test_a_replay_continues_after_its_files_were_merged(
+@pytest.fixture
+def begun_replay(
     small_files: Path, spark: SparkSession, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is archived after it began is not replayed, although it is in the same file now."""
+) -> ReplayOptions:
+    """The options of a replay that was stopped after 300 of 1,000 rows."""
     topic = topic_of(small_files)
     monkeypatch.setattr(replay, "ROWS_PER_ROUND", 300)
     stop = threading.Event()
@@ -135,29 +121,30 @@ def test_a_replay_continues_after_its_files_were_merged(
     )
     first = replay.run(spark, options, on_progress=lambda done, total: stop.set(), stop=stop)
     assert (first.rows, first.finished) == (300, False)
+    return options
+
+
+def test_a_replay_continues_after_its_files_were_merged(
+    small_files: Path, begun_replay: ReplayOptions, spark: SparkSession, cluster: Cluster
+) -> None:
+    """What is archived after it began is not replayed, although it is in the same file now."""
+    topic = topic_of(small_files)
     produce(cluster.bootstrap, topic, numbered(1000, 1100))
     archived = ArchiveOptions(bootstrap=cluster.bootstrap, lake=str(small_files), topics=(topic,))
     archive.run(spark, archived)
     assert compact.run(spark, CompactOptions(lake=str(small_files))).new_files == 1
-    second = replay.run(spark, options)
+    second = replay.run(spark, begun_replay)
     assert (second.rows, second.finished) == (700, True)
     archive.run(spark, ArchiveOptions(bootstrap=cluster.bootstrap, lake=str(small_files), topics=(f"{topic}-again",)))
     assert values(small_files, f"{topic}-again") == [b"v%06d" % i for i in range(1000)]
 
 
 def test_a_replay_whose_rows_were_removed_says_so(
-    small_files: Path, spark: SparkSession, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    small_files: Path, begun_replay: ReplayOptions, spark: SparkSession
 ) -> None:
-    topic = topic_of(small_files)
-    monkeypatch.setattr(replay, "ROWS_PER_ROUND", 300)
-    stop = threading.Event()
-    options = ReplayOptions(
-        bootstrap=cluster.bootstrap, lake=str(small_files), topics={topic: f"{topic}-again"}, create=True
-    )
-    replay.run(spark, options, on_progress=lambda done, total: stop.set(), stop=stop)
     compact.run(spark, CompactOptions(lake=str(small_files), keep_bytes=0))
     with pytest.raises(ReplayError, match=r"offsets 0 to 999 were removed .* --again replays what is left"):
-        replay.run(spark, options)
+        replay.run(spark, begun_replay)
 
 
 def test_mistakes_are_reported_before_spark_starts(small_files: Path, tmp_path: Path) -> None:

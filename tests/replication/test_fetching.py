@@ -190,40 +190,38 @@ def hold_answer(h: Harness, follower: int) -> Callable[[], None]:
     return lambda: send.on_response(answer, h.now)
 
 
-def test_a_response_from_an_earlier_epoch_is_dropped() -> None:
-    """F6: the leader is the same, but the request belongs to an earlier epoch."""
-    h = leader_and_follower()
-    h.write(1)
-    deliver = hold_answer(h, 2)
-    h.apply(partition(1, 1, version=1, replicas=(1, 2), isr=(1, 2)))
-    deliver()
-    assert h[2].replica().log.leo == 0
-    assert [note["reason"] for note in h[2].notes_of("late_fetch_answer_dropped")] == ["epoch"]
-    h.run()
-    assert h[2].replica().log.leo == 1
+def begin_new_epoch(h: Harness) -> None:
+    h.apply(partition(1, 1, version=1))
 
 
-def test_a_response_from_a_former_leader_is_dropped() -> None:
-    """F6: the partition has moved to another fetcher."""
+def move_leader(h: Harness) -> None:
+    h.apply(partition(2, 1, version=1))
+
+
+def append_to_follower(h: Harness) -> None:
+    h[3].replica().log.append_as_follower(bytes(records(1, base_offset=0, leader_epoch=0)))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "leo", "later"),
+    [
+        pytest.param(begin_new_epoch, "epoch", 0, 1, id="the same leader, in an earlier epoch"),
+        pytest.param(move_leader, "removed", 0, 0, id="the partition has moved to another fetcher"),
+        pytest.param(append_to_follower, "offset", 1, 1, id="it would not continue the log where it ends"),
+    ],
+)
+def test_a_late_response_is_dropped(change: Callable[[Harness], None], reason: str, leo: int, later: int) -> None:
+    """F5, F6; what the leader has is fetched again later."""
     h = Harness((1, 2, 3))
     h.apply(partition())
     h.write(1)
     deliver = hold_answer(h, 3)
-    h.apply(partition(2, 1, version=1))
+    change(h)
     deliver()
-    assert h[3].replica().log.leo == 0
-    assert [note["reason"] for note in h[3].notes_of("late_fetch_answer_dropped")] == ["removed"]
-
-
-def test_a_response_for_another_offset_is_dropped() -> None:
-    """F5, F6: it would not continue the log where it ends."""
-    h = leader_and_follower()
-    h.write(1)
-    deliver = hold_answer(h, 2)
-    h[2].replica().log.append_as_follower(bytes(records(1, base_offset=0, leader_epoch=0)))
-    deliver()
-    assert h[2].replica().log.leo == 1
-    assert [note["reason"] for note in h[2].notes_of("late_fetch_answer_dropped")] == ["offset"]
+    assert h[3].replica().log.leo == leo
+    assert [note["reason"] for note in h[3].notes_of("late_fetch_answer_dropped")] == [reason]
+    h.run()
+    assert h[3].replica().log.leo == later
 
 
 def test_a_leader_ignores_the_response_to_its_fetch_as_a_follower() -> None:
