@@ -63,6 +63,13 @@ class Writer:
         return self.acknowledged
 
 
+def write_records(cluster: Cluster, topic: str, count: int) -> list[str]:
+    """The records, which are acknowledged."""
+    writer = Writer(cluster, topic)
+    writer.write(count)
+    return writer.finish()
+
+
 def segments(cluster: Cluster, node: int, topic: str) -> list[Path]:
     return sorted((cluster.nodes[node].directory / "data" / "data" / f"{topic}-0").glob("*.log"))
 
@@ -144,9 +151,7 @@ def test_damage_on_a_follower_and_on_the_leader_is_repaired_under_load(cluster: 
 def test_a_replica_is_rebuilt_from_an_intact_copy_while_its_leader_is_damaged(cluster: Cluster) -> None:
     """D6: the third replica, which is intact, takes over from the leader, and both others copy from it."""
     topic = "rebuilt"
-    writer = Writer(cluster, topic)
-    writer.write(300)
-    acknowledged = writer.finish()
+    acknowledged = write_records(cluster, topic, 300)
     leader = cluster.wait_for_leader(topic)
     rebuilt = next(node for node in cluster.nodes if node != leader)
     directory = segments(cluster, rebuilt, topic)[0].parent
@@ -164,9 +169,7 @@ def test_damage_without_an_intact_copy_is_shown_until_it_is_healed(cluster: Clus
     """D6: by health and explain, with topic, offsets and file."""
     topic = "single"
     cluster.create_topic(topic, partitions=1, replication_factor=1)
-    writer = Writer(cluster, topic)
-    writer.write(50)
-    writer.finish()
+    write_records(cluster, topic, 50)
     leader = cluster.wait_for_leader(topic)
     path = segments(cluster, leader, topic)[0]
     flip(path, 2_000)
@@ -186,9 +189,7 @@ def test_damage_without_an_intact_copy_is_shown_until_it_is_healed(cluster: Clus
 def test_a_bad_sector_of_a_leader_ends_no_node_and_loses_no_record(cluster: Cluster) -> None:
     """D6: a consumer reads it first and gets all records nevertheless, and the leader's log is repaired."""
     topic = "unreadable"
-    writer = Writer(cluster, topic)
-    writer.write(300)
-    acknowledged = writer.finish()
+    acknowledged = write_records(cluster, topic, 300)
     leader = cluster.leader_of(topic)
     pid = cluster.nodes[leader].process.pid  # type: ignore[union-attr]
     cluster.break_sectors(leader, segments(cluster, leader, topic)[1], 4_096, 8_192)

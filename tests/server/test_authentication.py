@@ -404,10 +404,16 @@ def test_answers_of_a_renewal_wait_for_earlier_requests(clock: Clock) -> None:
     assert codec.decode_response(second, sasl_handshake.SaslHandshakeRequest)[1].error_code is ErrorCode.none
 
 
-def test_a_renewal_keeps_the_user_and_the_mechanism(clock: Clock) -> None:
+def session_of_30_s(clock: Clock) -> tuple[SaslHarness, SaslClient]:
+    """A client that logged in 30 seconds ago, for a session of a minute."""
     harness = SaslHarness(connections_max_reauth_ms="60000")
     client = session(harness)
     clock.now += 30
+    return harness, client
+
+
+def test_a_renewal_keeps_the_user_and_the_mechanism(clock: Clock) -> None:
+    harness, client = session_of_30_s(clock)
     assert client.log_in("bob", "builder") is None
     failure = client.fail()
     assert failure.error_message == "Cannot change principals during re-authentication from User.alice: User.bob"
@@ -419,9 +425,7 @@ def test_a_renewal_keeps_the_user_and_the_mechanism(clock: Clock) -> None:
 
 
 def test_logins_renewals_and_ends_of_sessions_are_counted(clock: Clock) -> None:
-    harness = SaslHarness(connections_max_reauth_ms="60000")
-    client = session(harness)
-    clock.now += 30
+    harness, client = session_of_30_s(clock)
     client.log_in()
     clock.now += 61
     assert not served(harness, client)
@@ -433,9 +437,7 @@ def test_logins_renewals_and_ends_of_sessions_are_counted(clock: Clock) -> None:
 
 
 def test_requests_during_a_renewal_are_not_served(clock: Clock) -> None:
-    harness = SaslHarness(connections_max_reauth_ms="60000")
-    client = session(harness)
-    clock.now += 30
+    harness, client = session_of_30_s(clock)
     client.handshake("PLAIN")
     assert not served(harness, client)
     assert client.fail() is None
@@ -443,9 +445,7 @@ def test_requests_during_a_renewal_are_not_served(clock: Clock) -> None:
 
 def test_a_session_is_renewed_at_most_once_a_second(clock: Clock) -> None:
     """As in Kafka, the node answers ILLEGAL_SASL_STATE then."""
-    harness = SaslHarness(connections_max_reauth_ms="60000")
-    client = session(harness)
-    clock.now += 30
+    harness, client = session_of_30_s(clock)
     client.log_in()
     clock.now += 0.5
     client.handshake("PLAIN")
