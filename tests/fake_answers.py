@@ -106,7 +106,7 @@ def describe_topic_partitions(state: FakeState, broker: int, version: int, reque
     names = sorted(t.name for t in request.topics) or sorted(state.topics)
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
-    room, topics = PAGE_SIZE, []
+    room, topics = min(PAGE_SIZE, request.response_partition_limit), []
     for name in names:
         topic = _topic_fields(state, broker, name)
         skip = request.cursor.partition_index if request.cursor and request.cursor.topic_name == name else 0
@@ -317,10 +317,19 @@ def _append(p: FakePartition, data: bytes, broker: int) -> tuple[ErrorCode, int]
 def fetch(state: FakeState, broker: int, version: int, request: Message) -> Fields:
     topics = []
     for asked in request.topics:
+        topic_id = getattr(asked, "topic_id", None)
+        if topic_id is not None and topic_id not in [topic.id for topic in state.topics.values()]:
+            lines = [_refused_fetch_fields(p.partition, ErrorCode.unknown_topic_id) for p in asked.partitions]
+            topics.append({"topic": "", "topic_id": topic_id, "partitions": lines})
+            continue
         topic = topic_of(state, asked, "topic")
         lines = [_fetch_fields(topic.partitions[p.partition], p, broker) for p in asked.partitions]
         topics.append({"topic": topic.name, "topic_id": topic.id, "partitions": lines})
     return {"session_id": 0, "responses": topics}
+
+
+def _refused_fetch_fields(index: int, code: ErrorCode) -> Fields:
+    return _fetch_line(index, code, FakePartition([], -1, []), b"")
 
 
 def _fetch_fields(p: FakePartition, asked: Message, broker: int) -> Fields:
@@ -328,6 +337,8 @@ def _fetch_fields(p: FakePartition, asked: Message, broker: int) -> Fields:
     code = NONE if p.leader == broker else ErrorCode.not_leader_or_follower
     if p.next_errors:
         code = p.next_errors.pop(0)
+    if code is NONE and 0 <= getattr(asked, "current_leader_epoch", -1) < p.epoch:
+        code = ErrorCode.fenced_leader_epoch
     if code is NONE and not p.start <= asked.fetch_offset <= p.hwm:
         code = ErrorCode.offset_out_of_range
     records = b""
@@ -335,8 +346,12 @@ def _fetch_fields(p: FakePartition, asked: Message, broker: int) -> Fields:
         if header.next_offset > asked.fetch_offset:
             records = bytes(p.data[pos : pos + header.length])
             break
+    return _fetch_line(asked.partition, code, p, records)
+
+
+def _fetch_line(index: int, code: ErrorCode, p: FakePartition, records: bytes) -> Fields:
     return {
-        "partition_index": asked.partition, "error_code": code, "high_watermark": p.hwm, "last_stable_offset": p.hwm,
+        "partition_index": index, "error_code": code, "high_watermark": p.hwm, "last_stable_offset": p.hwm,
         "log_start_offset": p.start, "aborted_transactions": None, "preferred_read_replica": -1, "records": records,
     }  # fmt: skip
 

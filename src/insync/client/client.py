@@ -7,7 +7,7 @@ opened on demand and kept. `retry` repeats what fails with a retriable error unt
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -112,7 +112,7 @@ class Client:
         self.leaders = LeaderCache()
         self._bootstrap = tuple(bootstrap)
         self._connections: dict[tuple[str, int], Connection] = {}
-        self._opening = asyncio.Lock()
+        self._opening: dict[tuple[str, int], asyncio.Lock] = {}
 
     @staticmethod
     def connect(
@@ -157,6 +157,11 @@ class Client:
         self.cluster_id = answer.cluster_id or ""
         self.controller = answer.controller_id
 
+    def add_brokers(self, brokers: Iterable[Broker]) -> None:
+        """Add brokers that another client knows. Those in an answer to Metadata take precedence."""
+        for broker in brokers:
+            self.brokers.setdefault(broker.id, broker)
+
     # --- requests ---
 
     @property
@@ -192,15 +197,16 @@ class Client:
         settings = self.settings
         timeout_s = self.timeout_s if settings.api_timeout_s is None else settings.api_timeout_s
         deadline = asyncio.get_running_loop().time() + timeout_s
-        backoff_s = settings.retry_backoff_s
+        failures = 0
         while True:
             try:
                 return await attempt()
             except ClientError as error:
+                failures += 1
+                backoff_s = settings.backoff_s(failures)
                 if not is_retriable(error) or asyncio.get_running_loop().time() + backoff_s > deadline:
                     raise
             await asyncio.sleep(backoff_s)
-            backoff_s = min(backoff_s * 2, settings.retry_backoff_max_s)
             await self.switch_broker()
 
     async def switch_broker(self) -> None:
@@ -276,7 +282,7 @@ class Client:
         return list(dict.fromkeys((*known, *self._bootstrap)))
 
     async def _connection(self, host: str, port: int) -> Connection:
-        async with self._opening:
+        async with self._opening.setdefault((host, port), asyncio.Lock()):
             known = self._connections.get((host, port))
             if known is not None and known.is_alive:
                 return known

@@ -1,7 +1,7 @@
 """Reading partitions of a topic from given offsets, without a group: up to given ends, or indefinitely.
 
-Each round sends one Fetch to every leader, all at the same time. After a retriable error the topic is described again
-before the next round. The CRC of a batch is checked before its records are returned.
+Each round sends one Fetch to every leader, all at the same time. After a retriable error the partitions that
+are read are described again before the next round. The CRC of a batch is checked before its records are returned.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Reader:
 
     __slots__ = (
         "_answer_s",
+        "_failed_rounds",
         "_failing_since",
         "_isolation",
         "_partition_bytes",
@@ -73,6 +74,7 @@ class Reader:
         self._partition_bytes = client.settings.partition_bytes or partition_bytes
         self._answer_s = client.attempt_timeout_s + client.settings.max_wait_ms / 1000
         self._failing_since: float | None = None
+        self._failed_rounds = 0
 
     async def records(self) -> AsyncIterator[ConsumedRecord]:
         """All records, in order within each partition; ends when every partition has reached its stop."""
@@ -167,6 +169,7 @@ class Reader:
         now = asyncio.get_running_loop().time()
         if not has_errors:
             self._failing_since = None
+            self._failed_rounds = 0
             return
         self._failing_since = self._failing_since or now
         if now - self._failing_since > self.client.timeout_s:
@@ -174,9 +177,11 @@ class Reader:
                 f"topic '{self.topic.name}' could not be read for {self.client.timeout_s:g} s: "
                 "`insync health` and `insync explain` show why"
             )
-        await asyncio.sleep(self.client.settings.retry_backoff_s)
+        self._failed_rounds += 1
+        await asyncio.sleep(self.client.settings.backoff_s(self._failed_rounds))
         await self.client.switch_broker()
-        self.topic = await self.client.retry(lambda: topics.describe_one(self.client, self.topic.name))
+        wanted = self._unfinished()
+        self.topic = await self.client.retry(lambda: topics.describe_partitions(self.client, self.topic.name, wanted))
 
 
 def visible_records(

@@ -53,6 +53,9 @@ class Topic:
     partitions: tuple[Partition, ...] = ()
 
     def partition(self, index: int) -> Partition | None:
+        """In a description of the whole topic, a partition is where its index says."""
+        if 0 <= index < len(self.partitions) and self.partitions[index].index == index:
+            return self.partitions[index]
         return next((partition for partition in self.partitions if partition.index == index), None)
 
 

@@ -7,19 +7,21 @@ end offset, which shows the progress of followers from outside.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from insync.client import apis
 from insync.client.client import Client
 from insync.client.errors import ClientError, ErrorCode, NoAnswerError, RefusedError, raise_for_error
 from insync.client.model import NO_NODE, LogDir, Offset, Partition, ReplicaLog, Topic, TopicPartition
-from insync.client.topics import describe
+from insync.client.topics import describe, describe_partitions
 from insync.wire.types import ms
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 CONSUMER, DEBUGGER = -1, -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+FEW_PARTITIONS = 8
+"""Up to so many are described one by one, also in a topic of thousands."""
 
 
 async def list_leader_offsets(
@@ -68,20 +70,39 @@ async def list_offsets_with_retry(
 ) -> dict[TopicPartition, Offset]:
     """As `list_offsets`, but without errors: they are retried or raised.
 
-    `known` are the topics, if they were described just now; leaders that have changed are looked up again.
+    `known` are the topics, if they were described before. The partitions whose leaders have changed are described and
+    asked for again.
     """
-    names = sorted({topic for topic, _ in wanted})
+    offsets: dict[TopicPartition, Offset] = {}
 
-    async def attempt() -> dict[TopicPartition, Offset]:
+    async def attempt() -> None:
         nonlocal known
-        described = known or await describe(client, names)
+        missing = {key: timestamp for key, timestamp in wanted.items() if key not in offsets}
+        described = known or await _describe_topics_of(client, missing)
         known = ()  # leaders may have changed if this attempt fails
-        offsets = await list_offsets(client, described, wanted, isolation=isolation, timeout_s=client.attempt_timeout_s)
-        for (topic, index), offset in offsets.items():
+        answers = await list_offsets(
+            client, described, missing, isolation=isolation, timeout_s=client.attempt_timeout_s
+        )
+        offsets.update({key: offset for key, offset in answers.items() if offset.error is ErrorCode.none})
+        for (topic, index), offset in answers.items():
             raise_for_error(offset.error, f"listing the offsets of {topic}-{index}")
-        return offsets
 
-    return await client.retry(attempt) if wanted else {}
+    if wanted:
+        await client.retry(attempt)
+    return {key: offsets[key] for key in wanted}
+
+
+async def _describe_topics_of(client: Client, keys: Iterable[TopicPartition]) -> list[Topic]:
+    """Of a topic with few partitions to describe, only these."""
+    indexes: dict[str, list[int]] = {}
+    for topic, index in keys:
+        indexes.setdefault(topic, []).append(index)
+    few = {name: wanted for name, wanted in indexes.items() if len(wanted) <= FEW_PARTITIONS}
+    if len(few) > FEW_PARTITIONS:
+        few = {}
+    rest = [name for name in indexes if name not in few]
+    described = await asyncio.gather(*(describe_partitions(client, name, wanted) for name, wanted in few.items()))
+    return [*described, *await describe(client, rest)]
 
 
 async def list_offsets_at_broker(

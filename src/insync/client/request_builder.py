@@ -19,10 +19,14 @@ Convert = Callable[[Any], Any]
 def build_request(cls: Any, values: Mapping[str, Any]) -> Any:
     """A message of class `cls`."""
     given = {name: convert(values[name]) for name, convert in _converters(cls).items() if name in values}
-    missing = [f.name for f in fields(cls) if f.name not in given and f.default is MISSING]
-    if missing:
+    if missing := [name for name in _required(cls) if name not in given]:
         raise TypeError(f"{cls.__name__} version {cls.__version__} needs {', '.join(missing)}")
     return cls(**given)
+
+
+@cache
+def _required(cls: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls) if field.default is MISSING)
 
 
 @cache

@@ -9,6 +9,7 @@ have no effect; a name that no Kafka client knows is logged as a warning (`log_i
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ RETRY_BACKOFF_S = 0.05
 RETRY_BACKOFF_MAX_S = 0.5
 MAX_WAIT_MS = 300
 MAX_BYTES = 32 << 20
+BACKOFF_JITTER = 0.2
+"""By how much a pause may be shorter or longer: clients that failed together do not come back together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,11 @@ class ClientSettings:
     max_wait_ms: int = MAX_WAIT_MS
     max_bytes: int = MAX_BYTES
     partition_bytes: int | None = None
+
+    def backoff_s(self, failures: int) -> float:
+        """How long to pause after so many failures in a row."""
+        pause_s: float = self.retry_backoff_s * 2 ** min(failures - 1, 30)
+        return min(pause_s, self.retry_backoff_max_s) * random.uniform(1 - BACKOFF_JITTER, 1 + BACKOFF_JITTER)
 
     @staticmethod
     def of(values: Mapping[str, str]) -> ClientSettings:

@@ -1,6 +1,6 @@
 """The client for callers without an event loop, which runs in a thread of its own.
 
-    with Blocking(bootstrap) as client:
+    with SyncClient(bootstrap) as client:
         client.call(lambda cluster: topics.describe(cluster, ["orders"]))
         for fetched in client.fetch_batches(topic, {0: 17}, {0: 1_000}, next_offset_of=...):
             ...
@@ -14,7 +14,7 @@ import asyncio
 import concurrent.futures
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from types import TracebackType
 from typing import TypeVar
 from uuid import UUID
@@ -23,7 +23,7 @@ from insync import event_loop
 from insync.client.client import Client
 from insync.client.consumer import FetchedBatches, Reader
 from insync.client.errors import ClientError, UnknownTopicError
-from insync.client.model import Topic
+from insync.client.model import Broker, Topic
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 
 T = TypeVar("T")
@@ -37,7 +37,10 @@ class StalledError(ClientError):
 
 
 class SyncClient:
-    """A `Client` for callers without an event loop: use it with `with`, or call `close`."""
+    """A `Client` for callers without an event loop: use it with `with`, or call `close`.
+
+    With `lazy`, nothing is opened before the first request; `learn_topic` says where to send it.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class SyncClient:
         client_id: str = "insync",
         settings: ClientSettings = DEFAULT_SETTINGS,
         retry_connect: bool = False,
+        lazy: bool = False,
     ) -> None:
         self.timeout_s = timeout_s
         self._client = Client.connect(
@@ -55,6 +59,8 @@ class SyncClient:
         self._loop = event_loop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="insync-client", daemon=True)
         self._thread.start()
+        if lazy:
+            return
         try:
             self._run(self._client.__aenter__())
         except ClientError:
@@ -89,6 +95,16 @@ class SyncClient:
 
         return asyncio.run_coroutine_threadsafe(awaited(), self._loop)
 
+    def learn_topic(self, topic: Topic, brokers: Iterable[Broker]) -> Topic:
+        """Take over the leaders and the brokers' addresses that another client knows. Returns the topic with newer
+        leaders where this client knows some."""
+
+        async def learn() -> Topic:
+            self._client.add_brokers(brokers)
+            return self._client.leaders.with_newest_leaders(topic)
+
+        return self._run(learn())
+
     def note_leader_epochs(self, epochs: Iterable[tuple[UUID, int, int]]) -> None:
         """Note (topic id, partition, leader epoch), as `LeaderCache.note_epoch` does."""
 
@@ -108,7 +124,7 @@ class SyncClient:
         isolation: int,
         partition_bytes: int,
         timeout_s: float | None = None,
-    ) -> Iterator[FetchedBatches]:
+    ) -> Generator[FetchedBatches, None, None]:
         """Yields what leaders answer until every partition has reached its stop.
 
         `next_offset_of(data)` is the offset after the last whole batch of an answer, -1 if it contains none. Raises

@@ -5,7 +5,9 @@ DescribeTopicPartitions is used where it is served, because only it shows the EL
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from insync.client import apis, propagation
@@ -20,6 +22,8 @@ BROKER = 4
 
 SET, DELETE = 0, 1
 PAGE = 2000
+MAX_RUNS = 16
+"""Of neighbouring partitions, that are described by a request each; more are described with their whole topic."""
 
 
 async def describe(client: Client, names: Sequence[str] | None = None) -> list[Topic]:
@@ -42,25 +46,65 @@ async def describe_one(client: Client, name: str) -> Topic:
 
 
 async def describe_partition(client: Client, name: str, index: int) -> tuple[Topic, Partition]:
-    topic = await describe_one(client, name)
+    topic = await describe_partitions(client, name, [index])
     partition = topic.partition(index)
+    if partition is None:
+        topic = await describe_one(client, name)
+        partition = topic.partition(index)
     if partition is None:
         raise ClientError(f"topic '{name}' has no partition {index}, only 0 to {len(topic.partitions) - 1}")
     return topic, partition
 
 
-async def _describe_by_pages(client: Client, names: Sequence[str] | None) -> list[Topic]:
+async def describe_partitions(client: Client, name: str, indexes: Iterable[int]) -> Topic:
+    """The topic with these partitions only, as far as they exist; its other partitions cost nothing if the cluster
+    serves DescribeTopicPartitions."""
+    wanted = sorted(set(indexes))
+    runs = _find_runs(wanted)
+    connection = await client.any_connection()
+    if len(runs) > MAX_RUNS or connection.version(apis.DESCRIBE_TOPIC_PARTITIONS) is None:
+        topic = await describe_one(client, name)
+        chosen = [partition for index in wanted if (partition := topic.partition(index)) is not None]
+        return replace(topic, partitions=tuple(chosen))
+    pages = await asyncio.gather(*(_describe_run(client, name, first, count) for first, count in runs))
+    topic = pages[-1]  # if the topic was recreated in between, the newest id counts
+    partitions = tuple(partition for page in pages if page.id == topic.id for partition in page.partitions)
+    return client.leaders.with_newest_leaders(replace(topic, partitions=partitions))
+
+
+def _find_runs(indexes: Sequence[int]) -> list[tuple[int, int]]:
+    """(first, count) of each run of consecutive indexes; one empty run if there are none."""
+    runs: list[tuple[int, int]] = []
+    for index in indexes:
+        if runs and index == sum(runs[-1]):
+            runs[-1] = runs[-1][0], runs[-1][1] + 1
+        else:
+            runs.append((index, 1))
+    return runs or [(0, 0)]
+
+
+async def _describe_run(client: Client, name: str, first: int, count: int) -> Topic:
+    cursor = {"topic_name": name, "partition_index": first}
+    (topic,) = await _describe_by_pages(client, [name], cursor, count)
+    return replace(topic, partitions=tuple(p for p in topic.partitions if first <= p.index < first + count))
+
+
+async def _describe_by_pages(
+    client: Client, names: Sequence[str] | None, cursor: Mapping[str, Any] | None = None, limit: int | None = None
+) -> list[Topic]:
+    """From `cursor` on; with `limit`, at least so many partitions."""
     wanted = [{"name": name} for name in sorted(names or ())]
     described: dict[str, Topic] = {}
-    cursor: dict[str, Any] | None = None
     while True:
-        values = {"topics": wanted, "response_partition_limit": PAGE, "cursor": cursor}
+        page_size = PAGE if limit is None else max(1, min(limit, PAGE))
+        values = {"topics": wanted, "response_partition_limit": page_size, "cursor": cursor}
         answer = await client.call_any(apis.DESCRIBE_TOPIC_PARTITIONS, values)
         for entry in answer.topics:
             page = _topic(entry)
             before = described.get(page.name)
             described[page.name] = page if before is None else _join_pages(before, page)
-        if answer.next_cursor is None:
+        count = sum(len(topic.partitions) for topic in described.values())
+        if answer.next_cursor is None or (limit is not None and count >= limit):
             return list(described.values())
         cursor = {
             "topic_name": answer.next_cursor.topic_name,
