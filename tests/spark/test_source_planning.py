@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from insync.spark.planning import OffsetRange, backlog, limit_batch, split_ranges
+from insync.spark.planning import (
+    COMBINED_OFFSETS,
+    COMBINED_TASKS,
+    OffsetRange,
+    backlog,
+    combine_ranges,
+    limit_batch,
+    split_ranges,
+)
 
 keys = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 5))
 partition_sizes = st.dictionaries(keys, st.integers(0, 10_000), min_size=1)
@@ -54,3 +62,35 @@ def list_offsets(ranges: list[OffsetRange]) -> list[tuple[int, int]]:
 def test_large_ranges_are_split_for_min_partitions() -> None:
     tasks = split_ranges([OffsetRange("t", 0, 0, 90), OffsetRange("t", 1, 0, 10)], min_partitions=10)
     assert [task.partition for task in tasks].count(0) == 9
+
+
+@given(
+    st.lists(st.integers(1, COMBINED_OFFSETS), max_size=300),
+    st.none() | st.integers(1, 400),
+    st.none() | st.integers(1, 300),
+)
+def test_combined_tasks_have_every_range_once_and_in_order(
+    sizes: list[int], min_partitions: int | None, max_records: int | None
+) -> None:
+    ranges = split_ranges(
+        [OffsetRange("t", i, 10, 10 + size) for i, size in enumerate(sizes)],
+        min_partitions=min_partitions,
+        max_records=max_records,
+    )
+    tasks = combine_ranges(ranges, min_partitions=min_partitions, max_records=max_records)
+    assert [offsets for task in tasks for offsets in task] == ranges
+    assert len(tasks) >= min(len(ranges), max(COMBINED_TASKS, min_partitions or 0))
+    for task in tasks:
+        assert len({offsets.key for offsets in task}) == len(task)
+        assert len(task) == 1 or sum(offsets.size for offsets in task) <= min(COMBINED_OFFSETS, max_records or 1 << 60)
+
+
+def test_thousands_of_small_ranges_become_few_tasks() -> None:
+    ranges = [OffsetRange("t", i, 0, 10) for i in range(5_000)]
+    assert COMBINED_TASKS <= len(combine_ranges(ranges)) <= COMBINED_TASKS + 1
+    assert len(combine_ranges(ranges, min_partitions=5_000)) == 5_000
+
+
+def test_few_or_large_ranges_keep_a_task_each() -> None:
+    assert len(combine_ranges([OffsetRange("t", i, 0, 1) for i in range(COMBINED_TASKS)])) == COMBINED_TASKS
+    assert len(combine_ranges([OffsetRange("t", i, 0, COMBINED_OFFSETS) for i in range(500)])) == 500

@@ -19,9 +19,9 @@ from insync.spark.conditions import Conditions, is_pushing_filters
 from insync.spark.executor import read_offsets
 from insync.spark.lake_view import open_view, plan_lake_tasks
 from insync.spark.option_values import OptionError
-from insync.spark.planning import OffsetRange, split_ranges
-from insync.spark.read_task import ReadTask
+from insync.spark.planning import OffsetRange
 from insync.spark.source_options import Position, SourceOptions
+from insync.spark.task_planning import PlannedPartitions, plan_tasks
 
 _DEFAULT_START, _DEFAULT_END = "'startingOffsets' is 'earliest'", "'endingOffsets' is 'latest'"
 
@@ -50,15 +50,10 @@ class BatchReader(DataSourceReader):
     def _plan_tasks(self, view: ClusterView) -> list[InputPartition]:
         options = self._options
         now = snapshot_cluster(view, must_exist=True)
-        ids, epochs = now.ids, now.epochs
         wanted = narrow_ranges(view, self._plan_ranges(view, now), self._conditions)
         from_lake, whole = plan_lake_tasks(view, wanted, options, self._columns)
-        ranges = split_ranges(whole, min_partitions=options.min_partitions, max_records=options.max_records)
-        from_log = [
-            ReadTask(offsets, options, self._columns, ids.get(offsets.topic, ""), epochs[offsets.key])
-            for offsets in ranges
-        ]
-        return [*from_lake, *from_log]
+        known = PlannedPartitions(now.ids, now.epochs, view.find_leaders(now.topics, {part.key for part in whole}))
+        return [*from_lake, *plan_tasks(whole, options, self._columns, known)]
 
     def _plan_ranges(self, view: ClusterView, now: ClusterSnapshot) -> list[OffsetRange]:
         """What the options select, as far as the log has it."""
@@ -87,6 +82,8 @@ class PushDownBatchReader(BatchReader):
 def narrow_ranges(view: ClusterView, ranges: list[OffsetRange], conditions: Conditions) -> list[OffsetRange]:
     """Without the offsets whose records cannot satisfy the conditions. The ranges end where their partitions ended
     before: if no record is new enough now, none in the range is."""
+    if conditions.is_empty:
+        return [offsets for offsets in ranges if offsets.size > 0]
     low, high = conditions.offsets
     narrowed = [
         replace(offsets, start=max(offsets.start, low), end=min(offsets.end, high))

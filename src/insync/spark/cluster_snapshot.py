@@ -57,7 +57,12 @@ def snapshot_cluster(view: ClusterView, *, must_exist: bool) -> ClusterSnapshot:
 def find_batch_start(view: ClusterView, done: StreamOffset, now: ClusterSnapshot, *, fail: bool) -> Offsets:
     """Where the next batch begins: where the last one ended, or at the earliest offset of a new partition. A partition
     that lost records resumes after the loss, or with `fail` raises `DataLossError`."""
-    keys = [key for key in now.latest if _needs_earliest(key, done, now)]
+    ids = now.ids
+    keys = [
+        key
+        for key, latest in now.latest.items()  # without new records, it does not matter where a log begins
+        if done.offsets.get(key) != latest.offset or done.id_of(key[0]) != ids.get(key[0], "")
+    ]
     earliest = view.list_offsets_and_epochs(dict.fromkeys(keys, EARLIEST), now.topics)
     losses = _find_losses(view, done, now, earliest)
     report_losses(tuple(losses.values()), fail=fail)
@@ -90,11 +95,6 @@ def clamp_to_log(
         clamped_end[key] = max(min(end[key], latest), clamped_start[key])
     report_losses(tuple(loss for loss in losses if loss is not None), fail=fail)
     return clamped_start, clamped_end
-
-
-def _needs_earliest(key: TopicPartition, done: StreamOffset, now: ClusterSnapshot) -> bool:
-    """A partition without new records is not read: it does not matter where its log begins."""
-    return done.offsets.get(key) != now.latest[key].offset or done.id_of(key[0]) != now.ids.get(key[0], "")
 
 
 def _find_losses(

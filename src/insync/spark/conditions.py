@@ -41,6 +41,10 @@ class Conditions:
             if len(plain.attribute) == 1:
                 self._by_column.setdefault(plain.attribute[0], []).append(condition)
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._by_column
+
     def allow(self, column: str, value: int | str) -> bool:
         """False if no row is wanted that has this value."""
         return all(_holds(condition, value) is not False for condition in self._by_column.get(column, ()))

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 
 from insync.logdir.files import Segment
 from insync.spark.lake_view import LakeTask
-from insync.spark.read_task import ReadTask
+from insync.spark.read_task import CombinedTask, ReadTask
 from insync.spark.sink.fence import Fence
 from insync.spark.sink.options import SinkOptions
 from insync.spark.worker import prepare_worker
@@ -29,7 +29,7 @@ class SegmentTask(InputPartition):
 
 
 def read_offsets(partition: InputPartition | None) -> Iterator[Any]:
-    """The Arrow batches of a `ReadTask` or `LakeTask`."""
+    """The Arrow batches of a `ReadTask`, `CombinedTask` or `LakeTask`."""
     if isinstance(partition, LakeTask):
         from insync.spark.lake_task import read_lake
 
@@ -45,6 +45,11 @@ def read_offsets(partition: InputPartition | None) -> Iterator[Any]:
 
         prepare_worker()
         yield from read_task(partition)
+    elif isinstance(partition, CombinedTask):
+        from insync.spark.combined_reader import read_combined
+
+        prepare_worker()
+        yield from read_combined(partition)
 
 
 def read_segment(partition: InputPartition | None) -> Iterator[Any]:

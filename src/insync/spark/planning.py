@@ -9,6 +9,11 @@ from insync.client.model import TopicPartition
 
 Offsets = dict[TopicPartition, int]
 
+COMBINED_OFFSETS = 10_000
+"""Of small ranges that share a task, at most: reading so many takes about as long as starting a task."""
+COMBINED_TASKS = 64
+"""Ranges share tasks only if there are more ranges than this, and then there are about so many tasks or more."""
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
@@ -59,10 +64,35 @@ def split_ranges(
         parts = 1 if max_records is None else -(-offsets.size // max_records)
         if min_partitions is not None and min_partitions > len(whole):
             parts = max(parts, int(min_partitions * offsets.size / total + 0.5))
-        tasks += _split_range(offsets, min(max(parts, 1), offsets.size))
+        tasks += [offsets] if parts <= 1 else _split_range(offsets, min(parts, offsets.size))
     return tasks
 
 
 def _split_range(offsets: OffsetRange, parts: int) -> list[OffsetRange]:
     edges = [offsets.start + offsets.size * i // parts for i in range(parts + 1)]
     return [OffsetRange(offsets.topic, offsets.partition, edges[i], edges[i + 1]) for i in range(parts)]
+
+
+def combine_ranges(
+    ranges: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
+) -> list[list[OffsetRange]]:
+    """The ranges of each task. Of very many ranges, small neighbours share a task, unless that would leave fewer than
+    `min_partitions` tasks.
+
+    The result depends on the arguments only: a batch that runs again, perhaps on another cluster of executors, has the
+    same rows in the same tasks, as the sink's fence expects.
+    """
+    remaining = list(ranges)
+    per_task = max(1, len(remaining) // max(COMBINED_TASKS, min_partitions or 0))
+    max_offsets = min(COMBINED_OFFSETS, max_records or COMBINED_OFFSETS)
+    tasks: list[list[OffsetRange]] = []
+    size = 0
+    for offsets in remaining:
+        fits = len(tasks[-1]) < per_task and size + offsets.size <= max_offsets if tasks else False
+        if fits and tasks[-1][-1].key != offsets.key:
+            tasks[-1].append(offsets)
+            size += offsets.size
+        else:
+            tasks.append([offsets])
+            size = offsets.size
+    return tasks

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -26,7 +26,7 @@ from insync.spark.cluster_snapshot import ClusterSnapshot, find_batch_start, sna
 from insync.spark.cluster_view import ClusterView
 from insync.spark.executor import read_offsets
 from insync.spark.lake_view import open_view, plan_lake_tasks
-from insync.spark.planning import OffsetRange, Offsets, backlog, limit_batch, split_ranges
+from insync.spark.planning import OffsetRange, Offsets, backlog, limit_batch
 from insync.spark.progress import describe_source, measure_lag
 from insync.spark.pyspark_versions import (
     HAS_ADMISSION_CONTROL,
@@ -36,9 +36,10 @@ from insync.spark.pyspark_versions import (
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
-from insync.spark.read_task import ReadTask
+from insync.spark.read_task import PlannedLeader
 from insync.spark.source_options import Position, SourceOptions
 from insync.spark.stream_offsets import EXTENSION, StreamOffset, by_topic
+from insync.spark.task_planning import PlannedPartitions, plan_tasks
 
 SIZE_INTERVAL_S = 60.0
 """How often brokers are asked for the sizes of logs, for the lag in bytes."""
@@ -118,22 +119,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begin |= self._view.list_offsets(dict.fromkeys(unknown, EARLIEST))
         whole = [OffsetRange(*key, begin[key], until) for key, until in after.offsets.items() if begin[key] < until]
         from_lake, whole = plan_lake_tasks(self._view, whole, self._options, self._columns)
-        ranges = split_ranges(
-            whole,
-            min_partitions=self._options.min_partitions,
-            max_records=self._options.max_records,
-        )
-        from_log = [
-            ReadTask(
-                offsets,
-                self._options,
-                self._columns,
-                topic_id=after.id_of(offsets.topic),
-                epoch=after.epochs.get(offsets.key, -1),
-            )
-            for offsets in ranges
-        ]
-        return [*from_lake, *from_log]
+        known = PlannedPartitions(after.ids, after.epochs, self._find_leaders(after, {part.key for part in whole}))
+        return [*from_lake, *plan_tasks(whole, self._options, self._columns, known)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_offsets(partition)
@@ -154,6 +141,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._open_view is None:
             self._open_view = open_view(self._options)
         return self._open_view
+
+    def _find_leaders(
+        self, after: StreamOffset, keys: Collection[TopicPartition]
+    ) -> dict[TopicPartition, PlannedLeader]:
+        """Of the topics that are the same as when the batch was planned. A batch that is repeated after a restart has
+        none: its tasks look them up."""
+        described = {} if self._latest is None else self._latest.topics
+        unchanged = {name: topic for name, topic in described.items() if str(topic.id) == after.id_of(name)}
+        return self._view.find_leaders(unchanged, keys)
 
     def _find_initial_offset(self) -> StreamOffset:
         options = self._options

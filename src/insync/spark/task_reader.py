@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from itertools import pairwise
 from uuid import UUID
 
@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from insync.client import topics
+from insync.client.consumer import FetchedBatches
 from insync.client.errors import ClientError, ErrorCode, RefusedError, UnknownTopicError
-from insync.client.model import Topic
+from insync.client.model import Partition, Topic
 from insync.client.offsets import EARLIEST, LATEST
-from insync.client.settings import ClientSettings
 from insync.client.sync_client import StalledError, SyncClient
 from insync.columnar.buffers import TYPES, rows_without_columns
 from insync.columnar.decode import Decoded, DecodeOptions, decode
@@ -24,6 +24,7 @@ from insync.spark.cluster_view import ClusterView
 from insync.spark.data_loss import Cause, Expected, Loss, find_loss, only_markers, report_losses
 from insync.spark.read_task import ReadTask
 from insync.spark.source_options import CLIENT_ID, READ_COMMITTED, SourceOptions
+from insync.spark.worker_clients import get_client
 from insync.wire.types import ZERO_UUID
 
 FETCH_BYTES = 4 << 20
@@ -32,8 +33,6 @@ PIECE_BYTES = 1 << 20
 """Of compressed batches that are decompressed together."""
 STALL_TIMEOUT_S = 5.0
 """Without new records for so long, the reader checks whether the range still exists."""
-MAX_CLIENTS = 4
-"""In one worker, for different clusters."""
 
 log = logging.getLogger("insync.spark")
 
@@ -44,6 +43,10 @@ class RewrittenError(ClientError):
 
 class CorruptBatchError(ClientError):
     """A broker sent a batch that is damaged."""
+
+
+RECOVERABLE = (RefusedError, UnknownTopicError, StalledError, RewrittenError)
+"""Errors after which a reader looks for what was lost, and goes on if it may."""
 
 
 def read_task(task: ReadTask) -> Iterator[pa.RecordBatch]:
@@ -57,52 +60,39 @@ class TaskReader:
         self._task = task
         self._client = client
         self._columns = tuple(name for name in task.columns if name in TYPES)
-        self._markers = 0
+        self._rows = self._markers = 0
         self._last_progress_s = time.monotonic()
         self.position = task.range.start
         self.end = task.range.end
 
+    @property
+    def is_done(self) -> bool:
+        return self.position >= self.end
+
     def batches(self) -> Iterator[pa.RecordBatch]:
-        rows = 0
-        if self._task.topic_id:
-            self._client.note_leader_epochs([(UUID(self._task.topic_id), self._task.range.partition, self._task.epoch)])
-        while self.position < self.end:
+        """From `position` on."""
+        topic = None if self.is_done else take_planned_topic([self._task], self._client)
+        while not self.is_done:
             try:
-                for decoded in self._fetch(self._describe_topic()):
-                    rows += decoded.rows
-                    if decoded.rows:
-                        yield to_rows(decoded.batch, decoded.rows, self._task)
-                    self._last_progress_s = time.monotonic()
-            except (RefusedError, UnknownTopicError, StalledError, RewrittenError) as error:
+                for fetched in fetch([self], topic or describe_topic([self._task], self._client), self._client):
+                    yield from self.decode_response(fetched)
+            except RECOVERABLE as error:
                 self._recover(error)
-        if not rows and self._markers:
+            topic = None
+        if not self._rows and self._markers:
             log.info("%s", only_markers(self._task.range, self._markers))
 
-    def _describe_topic(self) -> Topic:
-        """The topic as it is now. A recreated one counts as missing: its offsets are not those that were planned."""
-        topic = self._client.call(lambda cluster: topics.describe_one(cluster, self._task.range.topic))
-        if self._task.topic_id and topic.id != ZERO_UUID and str(topic.id) != self._task.topic_id:
-            raise UnknownTopicError(topic.name)
-        return topic
-
-    def _fetch(self, topic: Topic) -> Iterator[Decoded]:
-        partition = self._task.range.partition
-        responses = self._client.fetch_batches(
-            topic,
-            {partition: self.position},
-            {partition: self.end},
-            next_offset_of=next_offset,
-            isolation=int(self._task.options.isolation == READ_COMMITTED),
-            partition_bytes=FETCH_BYTES,
-            timeout_s=STALL_TIMEOUT_S,
-        )
-        for fetched in responses:
-            if 0 <= self._task.epoch < newest_epoch(fetched.data, self.end):
-                raise RewrittenError(
-                    f"{self._partition_name} was rewritten from about offset {self.position} after planning"
-                )
-            for piece in [fetched.data] if fetched.aborted else pieces(fetched.data):
-                yield self._decode(piece, fetched.aborted)
+    def decode_response(self, fetched: FetchedBatches) -> Iterator[pa.RecordBatch]:
+        if 0 <= self._task.epoch < newest_epoch(fetched.data, self.end):
+            raise RewrittenError(
+                f"{self._partition_name} was rewritten from about offset {self.position} after planning"
+            )
+        for piece in [fetched.data] if fetched.aborted else pieces(fetched.data):
+            decoded = self._decode(piece, fetched.aborted)
+            self._rows += decoded.rows
+            if decoded.rows:
+                yield to_rows(decoded.batch, decoded.rows, self._task)
+            self._last_progress_s = time.monotonic()
 
     def _decode(self, data: bytes | memoryview, aborted: tuple[tuple[int, int], ...]) -> Decoded:
         isolation = self._task.options.isolation
@@ -137,8 +127,9 @@ class TaskReader:
         """Either the log no longer has the next offset, or it does not reach the end of the range."""
         key = self._task.range.key
         view = ClusterView(self._task.options, self._client)
-        described = view.describe_topics(must_exist=False)
-        keys = [key] if key in view.list_partitions(described) else []
+        topic = view.describe_partition(key)
+        described = {} if topic is None else {topic.name: topic}
+        keys = [key] if topic is not None and topic.partition(key[1]) is not None else []
         earliest = view.list_offsets_and_epochs(dict.fromkeys(keys, EARLIEST), described).get(key)
         latest = view.list_offsets_and_epochs(dict.fromkeys(keys, LATEST), described).get(key)
         for start in (self.position, self.end):
@@ -157,8 +148,57 @@ class TaskReader:
             self.end = self.position
 
     @property
+    def options(self) -> SourceOptions:
+        return self._task.options
+
+    @property
+    def partition(self) -> int:
+        return self._task.range.partition
+
+    @property
     def _partition_name(self) -> str:
         return f"{self._task.range.topic}-{self._task.range.partition}"
+
+
+def take_planned_topic(parts: Sequence[ReadTask], client: SyncClient) -> Topic | None:
+    """The topic of these parts, with their partitions as the driver saw them; None if it did not know a leader."""
+    task = parts[0]
+    epochs = [(UUID(part.topic_id), part.range.partition, part.epoch) for part in parts if part.topic_id]
+    client.note_leader_epochs(epochs)
+    leaders = [part.leader for part in parts if part.leader is not None]
+    if not task.topic_id or len(leaders) < len(parts):
+        return None
+    partitions = tuple(
+        Partition(index=part.range.partition, leader=leader.broker.id, leader_epoch=leader.epoch, replicas=(), isr=())
+        for part, leader in zip(parts, leaders, strict=True)
+    )
+    topic = Topic(name=task.range.topic, id=UUID(task.topic_id), partitions=partitions)
+    return client.learn_topic(topic, [leader.broker for leader in leaders])
+
+
+def describe_topic(parts: Sequence[ReadTask], client: SyncClient) -> Topic:
+    """The topic of these parts, with their partitions as they are now. A recreated one counts as missing: its offsets
+    are not those that were planned."""
+    task = parts[0]
+    indexes = [part.range.partition for part in parts]
+    topic = client.call(lambda cluster: topics.describe_partitions(cluster, task.range.topic, indexes))
+    if task.topic_id and topic.id != ZERO_UUID and str(topic.id) != task.topic_id:
+        raise UnknownTopicError(topic.name)
+    return topic
+
+
+def fetch(readers: Sequence[TaskReader], topic: Topic, client: SyncClient) -> Generator[FetchedBatches, None, None]:
+    """What the leaders answer for the readers' partitions, from their positions on."""
+    options = readers[0].options
+    return client.fetch_batches(
+        topic,
+        {reader.partition: reader.position for reader in readers},
+        {reader.partition: reader.end for reader in readers},
+        next_offset_of=next_offset,
+        isolation=int(options.isolation == READ_COMMITTED),
+        partition_bytes=FETCH_BYTES,
+        timeout_s=STALL_TIMEOUT_S,
+    )
 
 
 def pieces(data: bytes | memoryview) -> Iterator[memoryview]:
@@ -199,21 +239,5 @@ def to_rows(batch: pa.RecordBatch, rows: int, task: ReadTask) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, list(task.columns)) if arrays else rows_without_columns(rows)
 
 
-_clients: dict[tuple[str, float, ClientSettings], SyncClient] = {}
-
-
 def client_for(options: SourceOptions) -> SyncClient:
-    """Kept from task to task: a worker reads the same cluster again and again, and connecting takes longer than a small
-    task. The client replaces lost connections itself."""
-    key = options.bootstrap, options.timeout_s, options.client
-    if key not in _clients:
-        while len(_clients) >= MAX_CLIENTS:
-            _clients.pop(next(iter(_clients))).close()
-        _clients[key] = SyncClient(
-            options.bootstrap,
-            timeout_s=options.timeout_s,
-            client_id=CLIENT_ID,
-            settings=options.client,
-            retry_connect=True,
-        )
-    return _clients[key]
+    return get_client(options.bootstrap, client_id=CLIENT_ID, timeout_s=options.timeout_s, settings=options.client)
