@@ -84,7 +84,7 @@ class Producer:
             nonlocal tries
             tries += 1
             if tries > 1:
-                self.topic = await topics.describe_one(self.client, self.topic.name)
+                self.topic = await topics.refresh_partitions(self.client, self.topic, [partition])
             return await self._once(partition, data)
 
         return await self.client.retry(attempt)
@@ -148,18 +148,17 @@ class ProducerState:
     last_sequence: int
 
 
-async def describe_producers(client: Client, topic: str, partitions: Sequence[int]) -> dict[int, list[ProducerState]]:
-    """The producers of each partition. Raises a retriable error while a partition has no leader."""
-    described = await topics.describe_one(client, topic)
+async def describe_producers(client: Client, topic: Topic, partitions: Sequence[int]) -> dict[int, list[ProducerState]]:
+    """The producers of each partition. Raises a retriable error while a partition has no leader, or another one."""
     by_leader: dict[int, list[int]] = {}
     for index in partitions:
-        known = described.partition(index)
+        known = topic.partition(index)
         leader = NO_NODE if known is None else known.leader
         if leader == NO_NODE:
-            raise RefusedError(ErrorCode.leader_not_available, f"describing the producers of {topic}-{index}")
+            raise RefusedError(ErrorCode.leader_not_available, f"describing the producers of {topic.name}-{index}")
         by_leader.setdefault(leader, []).append(index)
     answers = await asyncio.gather(
-        *(_describe_at_leader(client, leader, topic, mine) for leader, mine in by_leader.items())
+        *(_describe_at_leader(client, leader, topic.name, mine) for leader, mine in by_leader.items())
     )
     return {index: producers for answer in answers for index, producers in answer.items()}
 

@@ -72,6 +72,15 @@ async def describe_partitions(client: Client, name: str, indexes: Iterable[int])
     return client.leaders.with_newest_leaders(replace(topic, partitions=partitions))
 
 
+async def refresh_partitions(client: Client, topic: Topic, indexes: Iterable[int]) -> Topic:
+    """The topic with these partitions as they are now; if it was recreated, all of them."""
+    newer = await describe_partitions(client, topic.name, indexes)
+    if newer.id != topic.id:
+        return await describe_one(client, topic.name)
+    refreshed = {partition.index: partition for partition in (*topic.partitions, *newer.partitions)}
+    return replace(topic, partitions=tuple(refreshed[index] for index in sorted(refreshed)))
+
+
 def _find_runs(indexes: Sequence[int]) -> list[tuple[int, int]]:
     """(first, count) of each run of consecutive indexes; one empty run if there are none."""
     runs: list[tuple[int, int]] = []

@@ -10,6 +10,7 @@ import numpy as np
 from insync.client import offsets, producer, topics
 from insync.client.client import Client
 from insync.client.errors import ClientError, raise_for_error
+from insync.client.model import Topic
 from insync.client.offsets import EARLIEST, LATEST
 from insync.client.sync_client import SyncClient
 from insync.columnar.columns import to_columns
@@ -42,10 +43,24 @@ class StoredRows:
 
 
 def list_last_sequences(
-    client: SyncClient, topic: str, partitions: list[int], producer_id: int, epoch: int
+    client: SyncClient,
+    topic: str,
+    partitions: list[int],
+    producer_id: int,
+    epoch: int,
+    *,
+    known: Topic | None = None,
 ) -> dict[int, int]:
-    """A producer's last sequence in this epoch, by partition; those without one are left out."""
-    by_partition = client.call(lambda cluster: producer.describe_producers(cluster, topic, partitions))
+    """A producer's last sequence in this epoch, by partition; those without one are left out. `known` is the topic, if
+    it was described before; leaders that have changed are looked up."""
+
+    async def ask(cluster: Client) -> dict[int, list[producer.ProducerState]]:
+        nonlocal known
+        described = known or await topics.describe_partitions(cluster, topic, partitions)
+        known = None  # leaders may have changed if this attempt fails
+        return await producer.describe_producers(cluster, described, partitions)
+
+    by_partition = client.call(ask)
     last: dict[int, int] = {}
     for partition, writers in by_partition.items():
         for writer in writers:
@@ -101,7 +116,7 @@ def _search(client: SyncClient, topic: str, partition: int, producer: tuple[int,
 def _read_rows(
     client: SyncClient, topic: str, partition: int, span: tuple[int, int], producer: tuple[int, int]
 ) -> tuple[Any, Any]:
-    described = client.call(lambda cluster: topics.describe_one(cluster, topic))
+    described = client.call(lambda cluster: topics.describe_partitions(cluster, topic, [partition]))
     sequences, row_digests = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
     responses = client.fetch_batches(
         *(described, {partition: span[0]}, {partition: span[1]}),

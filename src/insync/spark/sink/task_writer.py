@@ -24,7 +24,9 @@ from insync.spark.sink.fence import Fence
 from insync.spark.sink.options import SinkOptions
 from insync.spark.sink.sender import Sender
 from insync.spark.sink.stored_rows import StoredRows, list_last_sequences, read_back
+from insync.spark.worker_clients import get_client
 
+CLIENT_ID = "insync-spark-sink"
 _SEQUENCES = 1 << 31
 _log = logging.getLogger("insync.spark.sink")
 
@@ -53,16 +55,10 @@ class _Attempt:
 
 def write(batches: Iterable[pa.RecordBatch], options: SinkOptions, fence: Fence, task: int) -> WriteReport:
     report = WriteReport()
-    with (
-        SyncClient(
-            options.bootstrap,
-            timeout_s=options.request_s,
-            client_id="insync-spark-sink",
-            settings=options.client,
-            retry_connect=True,
-        ) as client,
-        Sender(client, codec=options.codec, delivery_s=options.delivery_s, buffer_bytes=options.buffer_bytes) as sender,
-    ):
+    client = get_client(options.bootstrap, client_id=CLIENT_ID, timeout_s=options.request_s, settings=options.client)
+    with Sender(
+        client, codec=options.codec, delivery_s=options.delivery_s, buffer_bytes=options.buffer_bytes
+    ) as sender:
         attempt = _Attempt(client, sender, options, fence, task)
         writers: dict[str, _TopicWriter] = {}
         for rows in batches:
@@ -100,9 +96,6 @@ class _TopicWriter:
         self._attempt = attempt
         self._keyless = 0
         """Rows without a key so far: they take the partitions in turn."""
-        indexes = [partition.index for partition in self.topic.partitions]
-        producer_id = attempt.fence.producer_id(attempt.task, 0)
-        self._last = list_last_sequences(attempt.client, name, indexes, producer_id, attempt.fence.epoch)
         self._partitions: dict[int, _PartitionWriter] = {}
 
     @property
@@ -121,11 +114,21 @@ class _TopicWriter:
         chosen, self._keyless = partitioning.choose_partitions(
             prepared.keys, self._given_partitions(rows), count, self._attempt.task, self._keyless
         )
-        for index, indexes in partitioning.group_by_partition(chosen, count):
-            if index not in self._partitions:
-                last = self._last.get(index, -1)
-                self._partitions[index] = _PartitionWriter(self.topic, index, last, self._attempt)
+        groups = partitioning.group_by_partition(chosen, count)
+        self._open_partitions([index for index, _ in groups if index not in self._partitions])
+        for index, indexes in groups:
             self._partitions[index].add(prepared, indexes, now_ms)
+
+    def _open_partitions(self, indexes: list[int]) -> None:
+        """Ask for what an earlier attempt stored in these partitions, and only in these: the topic may have thousands
+        of them."""
+        attempt = self._attempt
+        if not indexes:
+            return
+        producer = attempt.fence.producer_id(attempt.task, 0), attempt.fence.epoch
+        last = list_last_sequences(attempt.client, self.topic.name, indexes, *producer, known=self.topic)
+        for index in indexes:
+            self._partitions[index] = _PartitionWriter(self.topic, index, last.get(index, -1), attempt)
 
     def _check_sizes(self, prepared: Columns) -> None:
         limit = self._attempt.options.max_record_bytes
