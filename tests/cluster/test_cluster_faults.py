@@ -179,7 +179,7 @@ def test_a_restart_is_a_controlled_shutdown(cluster: Cluster, request: pytest.Fi
         (lambda c: c.partition({1}, {2}, {3}, one_way=True), "one_way takes two groups"),
         (lambda c: c.lose_unflushed(1, 8), "there is no node 8"),
         (lambda c: c.fill_disk(8), "there is no node 8"),
-        (lambda c: c.leader_of("nowhere"), r"no broker knows nowhere-0: create_topic\('nowhere'\) makes it"),
+        (lambda c: c.leader_of("nowhere"), r"no broker knows topic 'nowhere': create_topic\('nowhere'\) makes it"),
         (lambda c: c.create_topic("bad name"), "'bad name' was not created: INVALID_TOPIC_EXCEPTION"),
         (lambda c: c.create_topic("fine", colour="red"), "'fine' was not created: INVALID_CONFIG"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 from collections.abc import Awaitable, Callable
 from functools import wraps
@@ -10,8 +11,9 @@ from functools import wraps
 import pytest
 import uvloop
 
-from insync.cluster.faults import Faults
+from insync.cluster.faults import CLIENTS, Delay, Faults
 from insync.cluster.network import CutNetwork, read_client_id
+from insync.server import node_query
 from insync.server.peers import CLIENT_ID_PREFIX
 from insync.wire import codec
 from insync.wire.messages import api_versions
@@ -64,9 +66,7 @@ class Pair:
         return await self._send_first_request(await self.connect(), f"{CLIENT_ID_PREFIX}1")
 
     async def client(self) -> tuple[End, End]:
-        here = End()
-        await asyncio.get_running_loop().create_connection(lambda: here, "127.0.0.1", self.port)
-        return await self._send_first_request(here, "some-client")
+        return await self._send_first_request(await _connect(self), "some-client")
 
     async def _send_first_request(self, here: End, name: str) -> tuple[End, End]:
         request = _request(name)
@@ -230,3 +230,80 @@ async def test_the_first_request_of_a_cut_peer_on_a_new_connection_is_discarded(
 @pytest.mark.parametrize("data", [b"", b"\0" * 13, b"\0" * 14, b"\0" * 12 + b"\xff\xff"])
 def test_bytes_without_a_client_id_do_not_come_from_a_node(data: bytes) -> None:
     assert read_client_id(data) is None
+
+
+@with_pair
+async def test_clients_can_be_cut_off_alone(both: Pair) -> None:
+    """Nodes and the supervisor still pass."""
+    client, link = await both.client(), await both.link()
+    both.two.impose(Faults(deaf_to=frozenset((CLIENTS,)), mute_to=frozenset((CLIENTS,))))
+    client[0].send(b"lost")
+    client[1].send(b"lost")
+    for here, there in (link, await both._send_first_request(await _connect(both), node_query.CLIENT_ID)):
+        here.send(b"ping")
+        await until(lambda there=there: there.received == b"ping")  # type: ignore[misc]
+        there.send(b"pong")
+        await until(lambda here=here: here.received == b"pong")  # type: ignore[misc]
+    assert [end.received for end in client] == [b"", b""]
+    both.heal()
+    await until(lambda: client[0].lost)
+
+
+@with_pair
+async def test_delayed_bytes_arrive_late_and_in_order(both: Pair) -> None:
+    """Those sent after the delay has ended too, and a connection closes only after them."""
+    here, there = await both.link()
+    loop = asyncio.get_running_loop()
+    both.one.impose(Faults(delay_to=((2, Delay(latency_ms=80)),)))
+    began = loop.time()
+    here.send(b"a")
+    both.one.impose(Faults())
+    here.send(b"b")
+    here.transport.close()
+    await until(lambda: there.lost)
+    assert there.received == b"ab"
+    assert loop.time() - began >= 0.08
+
+
+@with_pair
+async def test_a_limited_rate_delays_by_size(both: Pair) -> None:
+    here, there = await both.link()
+    loop = asyncio.get_running_loop()
+    both.one.impose(Faults(delay_to=((2, Delay(bytes_per_s=1_000_000)),)))
+    began = loop.time()
+    for _ in range(10):
+        here.send(bytes(10_000))
+    await until(lambda: len(there.received) == 100_000)
+    assert loop.time() - began >= 0.1
+
+
+@with_pair
+async def test_a_node_delays_what_clients_send_and_receive(both: Pair) -> None:
+    here, there = await both.client()
+    loop = asyncio.get_running_loop()
+    slow = Delay(latency_ms=50)
+    both.two.impose(Faults(delay_to=((CLIENTS, slow),), delay_from_clients=slow))
+    began = loop.time()
+    here.send(b"ping")
+    await until(lambda: there.received == b"ping")
+    there.send(b"pong")
+    await until(lambda: here.received == b"pong")
+    assert loop.time() - began >= 0.1
+
+
+@with_pair
+async def test_lost_packets_arrive_after_a_retransmission(both: Pair) -> None:
+    here, there = await both.link()
+    loop = asyncio.get_running_loop()
+    random.seed(1)  # 0.13, then 0.85
+    both.one.impose(Faults(delay_to=((2, Delay(loss=0.5)),)))
+    began = loop.time()
+    here.send(b"late")
+    await until(lambda: there.received == b"late")
+    assert loop.time() - began >= 0.2
+
+
+async def _connect(both: Pair) -> End:
+    here = End()
+    await asyncio.get_running_loop().create_connection(lambda: here, "127.0.0.1", both.port)
+    return here

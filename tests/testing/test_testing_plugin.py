@@ -29,14 +29,21 @@ def test_markers_configure_the_cluster_and_a_failing_test_shows_the_logs(
         def test_fails(insync_cluster_factory):
             assert insync_cluster_factory(brokers=1).bootstrap == ""
 
+        @pytest.mark.insync(brokers=1, topics=["first"])
+        def test_fails_after_the_start(insync_cluster):
+            insync_cluster.create_topic("second")
+            insync_cluster.restart(1)
+            assert False
+
         @pytest.mark.insync(3, broker=1)
         def test_has_a_wrong_marker(insync_cluster): ...
         """
     )
     result = pytester.runpytest_inprocess("--strict-markers")
-    result.assert_outcomes(passed=1, failed=1, errors=1)
+    result.assert_outcomes(passed=1, failed=2, errors=1)
     result.stdout.fnmatch_lines(["*pytest.mark.insync takes brokers, * by name, not 3, broker*"])
-    result.stdout.fnmatch_lines(["*last lines of insync node 1*", "*node=1 event=*"])
+    result.stdout.fnmatch_lines(["*lines of insync node 1 during this test*", "*node=1 event=started*"])
+    assert result.stdout.str().count("event=started") == 2  # not that of the start before the test
 
 
 def test_the_session_cluster_is_mended_after_each_test(pytester: pytest.Pytester) -> None:

@@ -7,8 +7,9 @@
         cluster.wait_for_leader("orders", other_than=leader)
 
 Nodes are numbered from 1. A fault lasts until it is undone: a killed node until `start`, a paused one until `resume`, a
-cut until `heal`, a full disk until `free_disk`, a slow one until `slow_disk(node, 0)`; `mend` undoes all of them. Every
-wait has a timeout, and every mistake is a `ClusterError` that says what to do.
+cut until `heal`, a full disk until `free_disk`, a slow one until `slow_disk(node, 0)`; `mend` undoes all of them. Those
+of `with cluster.paused(1)`, `killed`, `cut` and `slowed` end with their block. Every wait has a timeout, and every
+mistake is a `ClusterError` that says what to do.
 """
 
 from __future__ import annotations
@@ -17,14 +18,25 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from insync.cluster import queries
-from insync.cluster.faults import Faults
+from insync.cluster.faults import Delay, Faults
+from insync.cluster.impairments import (
+    Impairment,
+    Side,
+    join_ids,
+    list_directions,
+    make_delay,
+    network_faults,
+    no_such_node,
+)
 from insync.cluster.processes import ControlledCluster
 from insync.cluster.queries import PartitionView
 from insync.cluster.topic_specs import TopicSpecs, parse_topic_specs, to_config_values
@@ -32,6 +44,8 @@ from insync.server.cluster_layout import ADMIN
 from insync.server.local_cluster import ClusterError, LocalNode
 
 if TYPE_CHECKING:
+    from insync.client import SyncClient
+    from insync.cluster.records import Payload, ReceivedRecord
     from insync.server.local_security import LocalSecurity
 
 __all__ = ["Cluster", "ClusterError"]
@@ -69,9 +83,12 @@ class Cluster:
         security: str | None = None,
         users: Mapping[str, str] | None = None,
     ) -> None:
+        _check_count("brokers", brokers, least=1)
+        _check_count("controllers", controllers, least=0)
         self._topics = parse_topic_specs(topics)
         self._keeps_data = directory is not None
         self._paused: dict[int, None] = {}
+        self._impairments: list[Impairment] = []
         self._processes = ControlledCluster(
             brokers=brokers,
             controllers=controllers,
@@ -188,6 +205,20 @@ class Cluster:
 
         self._wait_until(all_know, f"all brokers know topic {name!r}", TIMEOUT_S)
 
+    def fresh_topic(
+        self, prefix: str = "topic", partitions: int = 1, replication_factor: int = 0, **configs: Any
+    ) -> str:
+        """Create a topic under a name that no other has, and return the name: for tests that share a cluster."""
+        name = f"{prefix}-{uuid.uuid4().hex[:12]}"
+        self.create_topic(name, partitions, replication_factor, **configs)
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic; returns when no running broker knows it."""
+        from insync.client import topics
+
+        self._call(lambda client: client.call(lambda connected: topics.delete(connected, name)))
+
     def leader_of(self, topic: str, partition: int = 0) -> int:
         """The id of the current leader according to the brokers' metadata; it may have died a moment ago."""
         leader = self._known_view(topic, partition).leader
@@ -218,7 +249,7 @@ class Cluster:
             own = queries.partition_on(node, topic, partition)
             return node.id if own is not None and own.leader == node.id else None
 
-        which = f" other than {_join(excluded)}" if excluded else ""
+        which = f" other than {join_ids(excluded)}" if excluded else ""
         return self._wait_until(serving_leader, f"{topic}-{partition} has a leader{which} that serves", timeout_s)
 
     def wait_for_isr(
@@ -231,10 +262,41 @@ class Cluster:
             if view is None:
                 return None
             wanted = len(view.replicas) if size is None else size
+            if not 0 < wanted <= len(view.replicas):
+                raise ClusterError(f"{topic}-{partition} has {len(view.replicas)} replicas: size={size} is impossible")
             return view.isr if len(view.isr) == wanted else None
 
         wanted = "all" if size is None else str(size)
         return self._wait_until(full_isr, f"{wanted} replicas of {topic}-{partition} are in sync", timeout_s)
+
+    # --- records -----------------------------------------------------------------------------------------------------
+
+    def produce(
+        self,
+        topic: str,
+        *values: Payload,
+        key: Payload = None,
+        partition: int | None = None,
+        headers: Mapping[str, bytes] | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> list[tuple[int, int]]:
+        """Write records with acks=all, idempotently; returns the partition and the offset of each.
+
+        Text is encoded as UTF-8, and None is a tombstone. Without a `partition` it follows from the key as in Kafka's
+        clients; records without a key go to partition 0.
+        """
+        from insync.cluster import records
+
+        return self._call(lambda client: records.produce(client, topic, values, key, partition, headers), timeout_s)
+
+    def consume(
+        self, topic: str, count: int | None = None, *, partition: int | None = None, timeout_s: float = TIMEOUT_S
+    ) -> list[ReceivedRecord]:
+        """Read committed records from the beginning: the first `count` of them, for which it waits, or without `count`
+        all that are there now. They are in the order of their offsets, partition by partition."""
+        from insync.cluster import records
+
+        return self._call(lambda client: records.consume(client, topic, count, partition, timeout_s), timeout_s)
 
     # --- processes ---------------------------------------------------------------------------------------------------
 
@@ -243,6 +305,22 @@ class Cluster:
         self._running_node(node)
         self._processes.kill(node)
         self._paused.pop(node, None)
+
+    def kill_leader_of(self, topic: str, partition: int = 0) -> int:
+        """`kill` the leader, and return its id."""
+        leader = self.wait_for_leader(topic, partition)
+        self.kill(leader)
+        return leader
+
+    @contextmanager
+    def killed(self, node: int) -> Iterator[None]:
+        """`kill`, and `start` at the end of the block."""
+        self.kill(node)
+        try:
+            yield
+        finally:
+            if not self._node(node).is_running:
+                self.start(node)
 
     def stop(self, node: int, timeout_s: float = TIMEOUT_S) -> None:
         """A controlled shutdown, as by SIGTERM: the node hands over its leaderships, then exits."""
@@ -287,6 +365,27 @@ class Cluster:
         del self._paused[node]
         self._processes.wait_until_applied(node)
 
+    @contextmanager
+    def paused(self, node: int) -> Iterator[None]:
+        """`pause`, and `resume` at the end of the block, unless the node was killed in it."""
+        self.pause(node)
+        try:
+            yield
+        finally:
+            if node in self._paused:
+                self.resume(node)
+
+    def jump_clock(self, node: int, seconds: float) -> None:
+        """Move a node's clock ahead of the machine's, or back if negative. A node reads its clock when it starts and
+        counts from there, so one that runs is restarted. The time limits of the protocol are not affected."""
+        is_running = self._node(node).is_running
+        ahead_ms = self._processes.faults[node].clock_ahead_ms + round(seconds * 1_000)
+        if is_running:
+            self.stop(node)
+        self._change_faults(node, clock_ahead_ms=ahead_ms)
+        if is_running:
+            self.start(node)
+
     def wait_until_ended(self, node: int, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until the process has exited by itself, as after `fill_disk`."""
         ending = self._node(node)
@@ -295,34 +394,49 @@ class Cluster:
     def wait_until_ready(self, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until every running broker considers every running broker alive. Heal cuts and resume nodes first."""
         if self._paused:
-            raise ClusterError(f"nodes are paused: {_join(self._paused)}; resume them first")
+            raise ClusterError(f"nodes are paused: {join_ids(self._paused)}; resume them first")
         self._processes.wait_until_ready(timeout_s)
 
     # --- the network -------------------------------------------------------------------------------------------------
 
-    def partition(self, *groups: Iterable[int], one_way: bool = False) -> None:
+    def partition(self, *groups: Side, one_way: bool = False) -> None:
         """Cut the network between these groups of nodes; a single group is cut off from all other nodes.
 
-        Connections are not reset: bytes no longer pass, and new connections hang. Clients still reach every node, and
-        nodes in no group still reach all others. With `one_way`, bytes of the first group do not reach the second, but
-        pass in the other direction. Further cuts add to those in force; `heal` ends all.
+        Connections are not reset: bytes no longer pass, and new connections hang. A group may be "clients", which
+        otherwise reach every node, and nodes in no group still reach all others. With `one_way`, bytes of the first
+        group do not reach the second, but pass in the other direction. Further cuts add to those in force; `heal` ends
+        all.
         """
-        sides = self._sides(groups)
-        if one_way and len(sides) != 2:
-            raise ClusterError("one_way takes two groups: bytes of the first do not reach the second")
-        cuts = [(a, b) for i, a in enumerate(sides) for j, b in enumerate(sides) if i < j or (i > j and not one_way)]
-        for senders, receivers in cuts:
-            for node in senders:
-                self._change_faults(node, mute_to=self._processes.faults[node].mute_to | receivers)
-            for node in receivers:
-                self._change_faults(node, deaf_to=self._processes.faults[node].deaf_to | senders)
-        self._wait_until_applied()
+        self._impair(self._directions(groups, None, one_way))
+
+    @contextmanager
+    def cut(self, *groups: Side, one_way: bool = False) -> Iterator[None]:
+        """`partition` for the length of a block; other cuts stay."""
+        with self._impaired(self._directions(groups, None, one_way)):
+            yield
+
+    def slow_network(
+        self, *groups: Side, latency_ms: float = 0.0, bytes_per_s: int = 0, loss: float = 0.0, one_way: bool = False
+    ) -> None:
+        """Delay all bytes between these groups, which are named as for `partition`; without groups, between all nodes.
+
+        `latency_ms` is for each direction. `bytes_per_s` limits each connection. `loss` is the share of packets lost:
+        TCP sends them again, so they arrive 200 ms later or more. Further calls add up; `heal` ends all.
+        """
+        self._impair(self._directions(groups, make_delay(latency_ms, bytes_per_s, loss), one_way))
+
+    @contextmanager
+    def slowed(
+        self, *groups: Side, latency_ms: float = 0.0, bytes_per_s: int = 0, loss: float = 0.0, one_way: bool = False
+    ) -> Iterator[None]:
+        """`slow_network` for the length of a block."""
+        with self._impaired(self._directions(groups, make_delay(latency_ms, bytes_per_s, loss), one_way)):
+            yield
 
     def heal(self) -> None:
-        """End all cuts. Connections that existed during a cut are dropped, and nodes open new ones."""
-        for node in self.nodes:
-            self._change_faults(node, mute_to=frozenset(), deaf_to=frozenset())
-        self._wait_until_applied()
+        """End all cuts and delays. Connections that existed during a cut are dropped, and nodes open new ones."""
+        self._impairments.clear()
+        self._apply_impairments()
 
     # --- disks -------------------------------------------------------------------------------------------------------
 
@@ -353,6 +467,8 @@ class Cluster:
     def slow_disk(self, node: int, fsync_ms: int) -> None:
         """Make every fsync of this node take `fsync_ms` longer; 0 ends it."""
         self._node(node)
+        if fsync_ms < 0:
+            raise ClusterError(f"fsync_ms={fsync_ms}: a disk cannot be faster than it is, 0 ends the delay")
         self._change_faults(node, fsync_ms=fsync_ms)
         self._wait_until_applied()
 
@@ -372,12 +488,32 @@ class Cluster:
             self._processes.start_node(node)  # all of them before any wait: without a majority, none answers
         self.wait_until_ready(timeout_s)
 
+    def reset(self, timeout_s: float = TIMEOUT_S) -> None:
+        """As after `open`: faults are undone, all topics and groups deleted, and the first topics created again."""
+        from insync.cluster import records
+
+        self.mend(timeout_s)
+        self._call(records.delete_topics_and_groups, timeout_s)
+        for name, options in self._topics.items():
+            self.create_topic(name, **options)
+
     # --- helpers -----------------------------------------------------------------------------------------------------
+
+    def _call(self, work: Callable[[SyncClient], T], timeout_s: float = TIMEOUT_S) -> T:
+        """Run `work` with a client of the super user."""
+        from insync.client import ClientError, ClientSettings, SyncClient
+
+        config = self.client_config(client="java") if self.is_secured else {}
+        try:
+            with SyncClient(self.bootstrap, timeout_s=timeout_s, settings=ClientSettings.of(config)) as client:
+                return work(client)
+        except ClientError as error:
+            raise ClusterError(str(error)) from error
 
     def _node(self, node: int) -> LocalNode:
         known = self.nodes.get(node)
         if known is None:
-            raise ClusterError(f"there is no node {node!r}: this cluster has the nodes {_join(self.nodes)}")
+            raise no_such_node(node, self.nodes)
         return known
 
     def _running_node(self, node: int) -> LocalNode:
@@ -434,20 +570,34 @@ class Cluster:
         self._best_connected()
         view = self._view(topic, partition)
         if view is None:
-            raise ClusterError(f"no broker knows {topic}-{partition}: create_topic({topic!r}) makes it")
+            raise ClusterError(self._explain_missing(topic, partition))
         return view
 
-    def _sides(self, groups: Sequence[Iterable[int]]) -> list[frozenset[int]]:
-        sides = [frozenset(group) for group in groups]
-        for node in sorted(frozenset().union(*sides)):
-            self._node(node)
-            if sum(node in side for side in sides) > 1:
-                raise ClusterError(f"node {node} is on both sides of the cut: name it in one group")
-        if len(sides) == 1:
-            sides.append(frozenset(self.nodes) - sides[0])
-        if not all(sides) or not sides:
-            raise ClusterError("a cut needs nodes on both sides, such as partition({1}, {2, 3})")
-        return sides
+    def _explain_missing(self, topic: str, partition: int) -> str:
+        if self._view(topic, 0) is None:
+            return f"no broker knows topic {topic!r}: create_topic({topic!r}) makes it"
+        return f"topic {topic!r} has no partition {partition}: they are numbered from 0"
+
+    def _directions(self, groups: Sequence[Side], delay: Delay | None, one_way: bool) -> list[Impairment]:
+        return list_directions(frozenset(self.nodes), groups, delay, one_way=one_way)
+
+    def _impair(self, impairments: Sequence[Impairment]) -> None:
+        self._impairments += impairments
+        self._apply_impairments()
+
+    @contextmanager
+    def _impaired(self, impairments: Sequence[Impairment]) -> Iterator[None]:
+        self._impair(impairments)
+        try:
+            yield
+        finally:
+            self._impairments = [known for known in self._impairments if known not in impairments]
+            self._apply_impairments()
+
+    def _apply_impairments(self) -> None:
+        for node in self.nodes:
+            self._change_faults(node, **network_faults(node, self._impairments))
+        self._wait_until_applied()
 
     def _change_faults(self, node: int, **values: Any) -> None:
         self._processes.impose(node, replace(self._processes.faults[node], **values))
@@ -456,6 +606,7 @@ class Cluster:
         for node in list(self._paused):
             if self.nodes[node].is_running:
                 self.resume(node)
+        self._impairments.clear()
         for node in self.nodes:
             if self._processes.faults[node] != Faults():
                 self._processes.impose(node, Faults())
@@ -468,5 +619,6 @@ class Cluster:
                 self._processes.wait_until_applied(node)
 
 
-def _join(ids: Iterable[int]) -> str:
-    return ", ".join(str(node) for node in sorted(ids))
+def _check_count(name: str, count: int | None, *, least: int) -> None:
+    if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < least):
+        raise ClusterError(f"{name}={count!r}: must be a whole number from {least}, or None for the default")

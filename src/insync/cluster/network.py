@@ -1,27 +1,31 @@
-"""A network that can be cut silently: nothing is refused or reset, but bytes no longer pass.
+"""A network that can be cut silently, or be slow: nothing is refused or reset, but bytes no longer pass, or pass late.
 
 Both ends of a cut enforce it. A node discards what it sends to a peer it cannot reach, what it receives from a peer it
 cannot hear, and the news that such a connection has ended. Opening a connection takes both directions, so it waits for
 the end of the cut. After a cut has healed, the connections that existed during it are dropped, like those that a
-stateful firewall has forgotten. Clients are never cut off: a connection is a node's if the client id of its first
-request says so.
+stateful firewall has forgotten. A connection is a node's if the client id of its first request says so; clients are
+cut off together, except the supervisor, which asks nodes for their state.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from insync.cluster.faults import Faults
+from insync.cluster.faults import CLIENTS, NO_DELAY, Delay, Faults
+from insync.server import node_query
 from insync.server.network import Network
 from insync.server.peers import node_id_of_client
 
 if TYPE_CHECKING:
     from insync.server.tls_contexts import TlsListener, TlsPeers
 
+RETRANSMISSION_S = 0.2
+MAX_RETRANSMISSION_S = 10.0
 _CLIENT_ID_LENGTH = Struct(">h")
 _CLIENT_ID_AT = 12
 """After the frame length, the API key and version, and the correlation id."""
@@ -32,10 +36,15 @@ class CutNetwork(Network):
         super().__init__(loop)
         self.faults = faults
         self.links: dict[Link, None] = {}
+        self._delays = dict[int | None, Delay](faults.delay_to)
         self._changed = asyncio.Event()
+
+    def delay_to(self, peer: int | None) -> Delay:
+        return self._delays.get(peer, NO_DELAY)
 
     def impose(self, faults: Faults) -> None:
         self.faults = faults
+        self._delays = dict[int | None, Delay](faults.delay_to)
         for link in list(self.links):
             link.on_faults_changed()
         self._changed.set()
@@ -59,7 +68,7 @@ class CutNetwork(Network):
 
 
 class Link(asyncio.Protocol):
-    """Sits between a socket and the protocol that uses it. `peer` is None for a client, or while it is unknown."""
+    """Sits between a socket and the protocol that uses it. `peer` is None while unknown, and for the supervisor."""
 
     def __init__(
         self, network: CutNetwork, loop: asyncio.AbstractEventLoop, protocol: asyncio.Protocol, peer: int | None
@@ -69,6 +78,8 @@ class Link(asyncio.Protocol):
         self._loop = loop
         self._protocol = protocol
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # until connection_made
+        self._sent = DelayLine(loop, self._send)
+        self._arrived = DelayLine(loop, self._deliver)
         self._peer_known = peer is not None
         self._stale = False  # existed during a cut
         self._protocol_closed = False  # connection_lost was called on the protocol, or is about to be
@@ -98,16 +109,29 @@ class Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._peer_known:
-            self._peer_known, self.peer = True, node_id_of_client(read_client_id(data))
+            self._peer_known, self.peer = True, _identify(read_client_id(data))
             self.on_faults_changed()
-        if not self.is_deaf and not self._protocol_closed:
-            self._protocol.data_received(data)
+        delay = self._network.faults.delay_from_clients if self.peer == CLIENTS else NO_DELAY
+        self._arrived.add((data,), delay)
+
+    def _deliver(self, pieces: Iterable[bytes]) -> None:
+        for data in pieces:
+            if not self.is_deaf and not self._protocol_closed:
+                self._protocol.data_received(data)
 
     def eof_received(self) -> bool | None:
-        return True if self.is_deaf or self._protocol_closed else self._protocol.eof_received()
+        if self.is_deaf or self._protocol_closed:
+            return True
+        if self._arrived.is_waiting:
+            self._arrived.when_empty(self._transport.close)
+            return True
+        return self._protocol.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._socket_closed = True
+        self._arrived.when_empty(lambda: self._lose(exc))
+
+    def _lose(self, exc: Exception | None) -> None:
         if self._protocol_closed or not self.is_deaf:
             self._forget()
             self._close_protocol(exc)
@@ -121,7 +145,10 @@ class Link(asyncio.Protocol):
     # --- what the protocol does with its transport -------------------------------------------------------------------
 
     def writelines(self, pieces: Iterable[bytes]) -> None:
-        if not self.is_mute:
+        self._sent.add(pieces, self._network.delay_to(self.peer))
+
+    def _send(self, pieces: Iterable[bytes]) -> None:
+        if not self.is_mute and not self._socket_closed:
             self._transport.writelines(pieces)
 
     def close(self, close: Callable[[], None]) -> None:
@@ -129,7 +156,7 @@ class Link(asyncio.Protocol):
         if self.is_mute:
             self._loop.call_soon(self._close_protocol, None)
         else:
-            close()
+            self._sent.when_empty(close)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -147,6 +174,53 @@ class Link(asyncio.Protocol):
 
     def _forget(self) -> None:
         self._network.links.pop(self, None)
+
+
+class DelayLine:
+    """Passes on what is put in after its delay, and in order. What is in it counts against no limit of the node."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, deliver: Callable[[Iterable[bytes]], None]) -> None:
+        self._loop = loop
+        self._deliver = deliver
+        self._waiting = 0
+        self._due = 0.0
+        self._on_empty: Callable[[], None] | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._waiting > 0
+
+    def add(self, pieces: Iterable[bytes], delay: Delay) -> None:
+        if delay == NO_DELAY and not self._waiting:
+            self._deliver(pieces)
+            return
+        kept = [bytes(piece) for piece in pieces]
+        now = self._loop.time()
+        line_time = sum(map(len, kept)) / delay.bytes_per_s if delay.bytes_per_s else 0.0
+        self._due = max(self._due, now + delay.latency_ms / 1_000 + _retransmissions_s(delay.loss)) + line_time
+        self._waiting += 1
+        self._loop.call_at(self._due, self._pass_on, kept)
+
+    def when_empty(self, act: Callable[[], None]) -> None:
+        if self._waiting:
+            self._on_empty = act
+        else:
+            act()
+
+    def _pass_on(self, pieces: list[bytes]) -> None:
+        self._waiting -= 1
+        self._deliver(pieces)
+        if not self._waiting and self._on_empty is not None:
+            act, self._on_empty = self._on_empty, None
+            act()
+
+
+def _retransmissions_s(loss: float) -> float:
+    """How long TCP needs to get a packet through: it sends it again after 200 ms, then after twice as long."""
+    time_s, wait_s = 0.0, RETRANSMISSION_S
+    while wait_s < MAX_RETRANSMISSION_S and random.random() < loss:
+        time_s, wait_s = time_s + wait_s, wait_s * 2
+    return time_s
 
 
 class CutTransport:
@@ -168,6 +242,14 @@ class CutTransport:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
+
+
+def _identify(client_id: str | None) -> int | None:
+    """The node, `CLIENTS`, or None for the supervisor."""
+    if client_id == node_query.CLIENT_ID:
+        return None
+    node = node_id_of_client(client_id)
+    return CLIENTS if node is None else node
 
 
 def read_client_id(data: bytes) -> str | None:

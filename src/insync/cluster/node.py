@@ -41,6 +41,9 @@ class FaultyServer(Server):
     def disk(self) -> FaultyDisk:
         return self._disk
 
+    def clock_ahead_ms(self) -> int:
+        return self._faults.clock_ahead_ms
+
     def network(self, loop: asyncio.AbstractEventLoop) -> Network:
         self._network = CutNetwork(loop, self._faults)
         return self._network

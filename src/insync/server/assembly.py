@@ -36,9 +36,11 @@ AGREED = configs.CLUSTER_WIDE
 and from then on they are changed there."""
 
 
-def node_config(properties: Properties, identity: Identity, ports: dict[str, int]) -> NodeConfig:
-    """`ports`: by listener name, the port that was bound."""
-    wall_offset = int(time.time() * 1_000) - now_ms()
+def node_config(
+    properties: Properties, identity: Identity, ports: dict[str, int], *, clock_ahead_ms: int = 0
+) -> NodeConfig:
+    """`ports`: by listener name, the port that was bound. The clock is ahead of the machine's in tests only."""
+    wall_offset = int(time.time() * 1_000) - now_ms() + clock_ahead_ms
     parts = properties.settings
     protocols = properties.listeners.protocols
     endpoints = tuple(_endpoint(address, protocols[address.name], ports) for address in properties.listeners.advertised)

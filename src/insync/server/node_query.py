@@ -23,7 +23,8 @@ _METADATA_KEY, _DESCRIBE_CONFIGS_KEY, _VERSION = 3, 32, 1
 _BROKER = 4
 """The resource type."""
 STATE_KEY = "insync.node.state"
-_CLIENT_ID = b"insync-supervisor"
+CLIENT_ID = "insync-supervisor"
+_CLIENT_ID = CLIENT_ID.encode()
 _I16 = Struct(">h")
 _I32 = Struct(">i")
 
@@ -38,7 +39,7 @@ def send_request(
     from insync.wire import codec
     from insync.wire.errors import MalformedFrameError
 
-    answer = _send_frame(address, codec.encode_request(request, 1, _CLIENT_ID.decode()), timeout_s, tls)
+    answer = _send_frame(address, codec.encode_request(request, 1, CLIENT_ID), timeout_s, tls)
     try:
         return codec.decode_response(answer, type(request))[1]
     except MalformedFrameError as error:

@@ -65,7 +65,7 @@ class Server:
         )
         metrics_socket = self._bind_metrics()
         ports = {acceptor.name: _port(sock) for acceptor, sock in listening}
-        config = assembly.node_config(self.properties, identity, ports)
+        config = assembly.node_config(self.properties, identity, ports, clock_ahead_ms=self.clock_ahead_ms())
         disk, network = self.disk(), self.network(loop)
         threads = DiskThreads(disk, loop)
         node = self._make_node(config, disk)
@@ -107,6 +107,9 @@ class Server:
         return stop
 
     # --- what tests may replace --------------------------------------------------------------------------------------
+
+    def clock_ahead_ms(self) -> int:
+        return 0
 
     def disk(self) -> ServerDisk:
         return ServerDisk(self.properties.directory)

@@ -3,12 +3,13 @@
     @pytest.mark.insync(brokers=3, topics={"orders": 6})
     def test_orders_survive_a_broker(insync_cluster): ...
 
-When a test fails, its report shows the last lines of the nodes' logs. pytest imports this module in every session
+When a test fails, its report shows what the nodes logged during the test. pytest imports this module in every session
 wherever insync is installed, so it imports nothing else until a fixture is used.
 """
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,12 @@ MARKER = "insync"
 OPTIONS = ("brokers", "controllers", "profile", "topics", "settings", "directory", "security", "users")
 SHARED = "insync_session_cluster"
 
+MAX_LINES = 20
+"""Of a node's log in the report of a failed test."""
+
 _clusters = pytest.StashKey["list[Cluster]"]()
+_log_sizes = pytest.StashKey["dict[tuple[int, int], int]"]()
+"""When the test began, by the cluster's identity and node."""
 _shared = pytest.StashKey["Cluster"]()
 
 
@@ -73,6 +79,17 @@ def insync_session_cluster(request: pytest.FixtureRequest, insync_session_option
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    item.stash[_log_sizes] = {
+        (id(cluster), node): log.stat().st_size
+        for cluster in _clusters_of(item)
+        for node in cluster.nodes
+        if (log := cluster.log_of(node)).exists()
+    }
+    yield
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     yield
     cluster = item.config.stash.get(_shared, None)
@@ -85,10 +102,22 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.failed:
         for cluster in _clusters_of(item):
-            report.sections += [
-                (f"last lines of insync node {node}", cluster.last_lines_of(node)) for node in cluster.nodes
-            ]
+            report.sections += _log_sections(item, cluster)
     return report
+
+
+def _log_sections(item: pytest.Item, cluster: Cluster) -> list[tuple[str, str]]:
+    """What each node has logged since the test began; of a node that logged nothing, no section."""
+    sizes, sections = item.stash.get(_log_sizes, {}), []
+    for node in cluster.nodes:
+        log = cluster.log_of(node)
+        with log.open("rb") if log.exists() else io.BytesIO() as stream:
+            stream.seek(sizes.get((id(cluster), node), 0))
+            lines = stream.read().decode(errors="replace").splitlines()
+        if lines:
+            which = f"the last {MAX_LINES} of {len(lines)} lines" if len(lines) > MAX_LINES else "lines"
+            sections.append((f"{which} of insync node {node} during this test", "\n".join(lines[-MAX_LINES:])))
+    return sections
 
 
 def _clusters_of(item: pytest.Item) -> list[Cluster]:
