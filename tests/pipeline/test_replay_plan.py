@@ -12,9 +12,9 @@ from insync.lake import directory
 from insync.lake.ledger import RANGES, Ledger, Range
 from insync.lake.reader import Selection, read_rows
 from insync.lake.writer import RangeWriter
+from insync.pipeline.fenced_sender import Producer
 from insync.pipeline.replay import plan as replay_plan
 from insync.pipeline.replay.plan import ReplayError, SourcePartition
-from insync.pipeline.replay.sender import Producer
 from insync.pipeline.replay.task import Position, ReplayBatches, ReplayTask
 from tests.lake.lake_rows import make_rows
 

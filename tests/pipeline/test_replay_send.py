@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from insync.pipeline.replay.sender import SEQUENCES, Producer, Written, advance
+from insync.pipeline.fenced_sender import SEQUENCES, Producer, Written, advance
 from insync.wire import batch
 
 OURS = Producer(7, 0)

@@ -17,7 +17,7 @@ from typing import Any
 from insync.client.model import TopicPartition
 from insync.lake.directory import LakeError, lock_directory
 from insync.lake.journal import Journal, JournalDamagedError
-from insync.pipeline.replay.sender import Producer
+from insync.pipeline.fenced_sender import Producer
 from insync.pipeline.replay.task import Position
 
 DIRECTORY = "_replay"

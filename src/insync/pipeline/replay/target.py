@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from insync.client import apis, topics
-from insync.client.client import Client
-from insync.client.errors import UnknownTopicError, raise_for_error
+from insync.client import topics
+from insync.client.errors import UnknownTopicError
 from insync.client.model import Topic
 from insync.client.offsets import LATEST, list_offsets_with_retry
 from insync.client.sync_client import SyncClient
 from insync.lake.ledger import Ledger
+from insync.pipeline.fenced_sender import init_producer
 from insync.pipeline.replay.plan import ReplayError, SourcePartition
-from insync.pipeline.replay.sender import Producer
 from insync.pipeline.replay.state import ReplayJob
 from insync.pipeline.text import pluralize
-from insync.wire.types import ms
 
 BATCH_BYTES = 512 << 10
 _HEADER_BYTES = 1024
@@ -36,7 +34,7 @@ class ReplayTarget:
         return ReplayJob(
             asked=dict(request),
             ledger_entries=ledger.entries,
-            producer=self._client.call(_init_producer),
+            producer=self._client.call(init_producer),
             topic_ids={name: str(topic.id) for name, topic in self.topics.items()},
             starts={source.name: ends[source.target, source.partition].offset for source in plan},
         )
@@ -74,10 +72,3 @@ def find_topic(client: SyncClient, name: str, *, create: bool) -> Topic | None:
         if not create:
             raise ReplayError(f"there is no topic '{name}' to write to; --create creates it") from None
         return None
-
-
-async def _init_producer(client: Client) -> Producer:
-    values = {"transactional_id": None, "transaction_timeout": ms(60_000), "producer_id": -1, "producer_epoch": -1}
-    response = await client.call_any(apis.INIT_PRODUCER_ID, values)
-    raise_for_error(response.error_code, "asking for a producer id")
-    return Producer(response.producer_id, response.producer_epoch)

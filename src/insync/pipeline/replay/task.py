@@ -16,7 +16,7 @@ from insync.client.errors import ClientError
 from insync.columnar.columns import Columns, to_columns
 from insync.columnar.encode import BatchBuilder
 from insync.lake.reader import Selection, Unit, read_rows
-from insync.pipeline.replay.sender import SEQUENCES, Producer, Sender, Written
+from insync.pipeline.fenced_sender import SEQUENCES, Producer, Sender, Written
 from insync.pipeline.rounds import ClusterOptions
 from insync.wire import compression
 

@@ -1,16 +1,20 @@
 """Sends batches to one partition exactly once, even if senders, brokers or the driver die in between.
 
-A replay has one producer id, which is kept in its journal. A batch's sequence number is the position of its first
-record in the replay of that partition. So the log itself says how far the replay is: the last batch with that producer
-id. It is looked up when a replay continues, and after every failure before anything is sent again. Batches in flight
-from a sender that was believed dead do no harm either: a broker accepts a batch only if its sequence follows the last
-one, and at any position all senders have the same records.
+A replay or mirror has one producer id, which is kept in its state. A batch's sequence number is the position of its
+first record among all that the job writes to that partition. So the log itself says how far the job is: the last batch
+with that producer id. It is looked up when a job continues, and after every failure before anything is sent again.
+Batches in flight from a sender that was believed dead do no harm either: a broker accepts a batch only if its sequence
+follows the last one, and at any position all senders have the same records.
+
+A broker that does not know the producer accepts any sequence. So the first batch is acknowledged before a second one is
+sent: otherwise the second could be stored where the first was refused.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +23,7 @@ from insync.client import apis, offsets, topics
 from insync.client.client import Client
 from insync.client.connection import Connection
 from insync.client.consumer import Reader
-from insync.client.errors import ClientError, ErrorCode, RefusedError, is_retriable
+from insync.client.errors import ClientError, ErrorCode, RefusedError, is_retriable, raise_for_error
 from insync.client.model import NO_NODE, TopicPartition
 from insync.columnar.headers import scan_headers
 from insync.wire.types import ZERO_UUID, ms
@@ -41,7 +45,7 @@ class Producer:
 
 @dataclass(slots=True)
 class Written:
-    """The first `rows` records of the replay are in the log, below offset `target`."""
+    """The first `rows` records of the job are in the log, below offset `target`."""
 
     rows: int
     target: int
@@ -57,8 +61,15 @@ class _Batch:
 
 class Sender:
     def __init__(
-        self, client: Client, key: TopicPartition, topic_id: str, producer: Producer, written: Written
+        self,
+        client: Client,
+        key: TopicPartition,
+        topic_id: str,
+        producer: Producer,
+        written: Written,
+        on_stored: Callable[[int, int], None] = lambda position, offset: None,
     ) -> None:
+        """`on_stored` is called with a batch's position and its offset in the log, if the broker says which."""
         self._client = client
         self._key = key
         self._topic_id = topic_id
@@ -67,14 +78,17 @@ class Sender:
         self._connection: Connection | None = None
         self._failing_since: float | None = None
         self._id = ZERO_UUID
+        self._on_stored = on_stored
+        self._is_known = False
+        """Whether the leader knows the producer: it has stored a batch since the connection was made."""
         self.written = written
 
     async def start(self) -> None:
-        """Find out how far the replay is."""
+        """Find out how far the job is."""
         self.written = await self._client.retry(self._find_written)
 
     async def put(self, data: bytes, position: int, count: int) -> None:
-        while len(self._pending) >= MAX_IN_FLIGHT:
+        while len(self._pending) >= (MAX_IN_FLIGHT if self._is_known else 1):
             await self._complete_oldest()
         self._pending.append(_Batch(data, position, count))
         await self._send(self._pending[-1])
@@ -87,6 +101,7 @@ class Sender:
 
     async def _send(self, batch: _Batch) -> None:
         if self._connection is None:
+            self._is_known = False
             self._connection = await self._client.retry(self._connect)
         batch.response = asyncio.create_task(self._produce(batch, self._connection))
         await asyncio.sleep(0)  # let the request start before the next batch is built
@@ -106,8 +121,10 @@ class Sender:
     async def _complete_oldest(self) -> None:
         """Wait until the oldest batch is stored; after a failure, send again what is missing."""
         oldest = self._pending[0]
+        if oldest.response is None:
+            await self._send(oldest)
         try:
-            offset = -1 if oldest.response is None else await oldest.response
+            offset = await oldest.response if oldest.response else -1
         except ClientError as error:
             if not is_retriable(error, _RETRIABLE):
                 raise
@@ -115,10 +132,13 @@ class Sender:
             return
         self._pending.popleft()
         self._failing_since = None
+        self._is_known = True
+        if offset >= 0:
+            self._on_stored(oldest.position, offset)
         self.written = Written(oldest.position + oldest.count, max(self.written.target, offset + oldest.count))
 
     async def _recover(self, error: ClientError) -> None:
-        """Ask the current leader what is stored, and send the rest again."""
+        """Ask the current leader what is stored; the rest is sent again, one batch after the other."""
         await asyncio.gather(*(batch.response for batch in self._pending if batch.response), return_exceptions=True)
         await self._pause(error)
         self._connection = None
@@ -127,7 +147,7 @@ class Sender:
             self._pending.popleft()
             self._failing_since = None
         for batch in self._pending:
-            await self._send(batch)
+            batch.response = None
 
     async def _pause(self, error: ClientError) -> None:
         """Raises once failures have lasted longer than the timeout."""
@@ -179,7 +199,7 @@ class Sender:
 
 
 def advance(written: Written, data: bytes, producer: Producer) -> tuple[Written, int]:
-    """`written` after the replay's own batches in a response, and the offset after the response's last batch."""
+    """`written` after the job's own batches in a response, and the offset after the response's last batch."""
     headers, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     following = int(headers.last_offset[-1]) + 1
     ours = (headers.producer_id == producer.id) & (headers.producer_epoch == producer.epoch)
@@ -192,3 +212,10 @@ def advance(written: Written, data: bytes, producer: Producer) -> tuple[Written,
     if further > SEQUENCES // 2:  # a batch that is counted already, but whose offset is unknown
         further = 0
     return Written(written.rows + further, int(headers.last_offset[last]) + 1), following
+
+
+async def init_producer(client: Client) -> Producer:
+    values = {"transactional_id": None, "transaction_timeout": ms(60_000), "producer_id": -1, "producer_epoch": -1}
+    response = await client.call_any(apis.INIT_PRODUCER_ID, values)
+    raise_for_error(response.error_code, "asking for a producer id")
+    return Producer(response.producer_id, response.producer_epoch)
