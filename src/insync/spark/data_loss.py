@@ -121,6 +121,32 @@ def find_loss(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """Where a job that copies a partition has stopped."""
+
+    offset: int
+    """The next one to read."""
+    seen: int
+    """One past the last batch that was read, or -1: in a log with gaps, `offset` may be further."""
+    epoch: int
+    """The leader epoch of that batch; -1 if unknown."""
+    topic_id: str
+
+
+def find_continuation_loss(
+    view: ClusterView, key: TopicPartition, done: Continuation, topic: Topic, earliest: Offset, latest: Offset
+) -> Loss | None:
+    """Why a job cannot continue where it stopped; None if it can."""
+    reached = Expected(done.seen if done.seen >= 0 else done.offset, latest.offset, done.epoch, done.topic_id)
+    following = Expected(done.offset, max(latest.offset, earliest.offset), done.epoch, done.topic_id)
+    return (
+        recreated(key, following, topic, earliest, latest)
+        or truncated(view, key, reached, topic, earliest, latest)
+        or removed_by_retention(key, following, earliest, latest)
+    )
+
+
 def _deleted(key: TopicPartition, expected: Expected, topic: Topic | None) -> Loss:
     known = f"; its id was {expected.topic_id}" if expected.topic_id else ""
     evidence = f"the topic no longer exists{known}" if topic is None else "the partition no longer exists"

@@ -16,7 +16,7 @@ from insync.client.offsets import EARLIEST, LATEST
 from insync.lake.ledger import Ledger, Range
 from insync.pipeline.rounds import ClusterOptions
 from insync.spark.cluster_view import ClusterView
-from insync.spark.data_loss import Cause, Expected, Loss, recreated, removed_by_retention, truncated
+from insync.spark.data_loss import Cause, Continuation, Loss, find_continuation_loss
 from insync.spark.planning import OffsetRange, limit_batch, split_ranges
 from insync.spark.source_options import SourceOptions
 
@@ -129,14 +129,8 @@ def find_archive_loss(
     if last is None:
         return None
     epoch, seen = ledger.last_seen(key)
-    topic = topics[key[0]]
-    reached = Expected(seen if seen >= 0 else last.end, latest.offset, epoch, last.topic_id)
-    following = Expected(last.end, max(latest.offset, earliest.offset), epoch, last.topic_id)
-    return (
-        recreated(key, following, topic, earliest, latest)
-        or truncated(view, key, reached, topic, earliest, latest)
-        or removed_by_retention(key, following, earliest, latest)
-    )
+    done = Continuation(offset=last.end, seen=seen, epoch=epoch, topic_id=last.topic_id)
+    return find_continuation_loss(view, key, done, topics[key[0]], earliest, latest)
 
 
 def _plan_partition(
