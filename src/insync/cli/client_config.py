@@ -58,7 +58,7 @@ def add_option(command: Callable[..., Any] | None) -> Any:
     def run(**values: Any) -> Any:
         values["bootstrap"], default_file = resolve_bootstrap(values["bootstrap"])
         file = values.pop(PARAMETER) or default_file
-        token = _chosen.set(None if file is None else _read(file))
+        token = _chosen.set(None if file is None else read_settings(file))
         try:
             return command(**values)
         finally:
@@ -76,7 +76,8 @@ def _insert_option(parameters: list[inspect.Parameter], option: inspect.Paramete
     return [*parameters[:at], option.replace(kind=parameters[0].kind), *parameters[at:]]
 
 
-def _read(file: Path) -> ClientSettings:
+def read_settings(file: Path, option: str = "--client-config") -> ClientSettings:
+    """The settings in a file that was named with `option`."""
     from insync.client.errors import SettingError
     from insync.client.setting_names import COMMON, READING
     from insync.client.settings import ClientSettings, log_ineffective_settings
@@ -84,11 +85,11 @@ def _read(file: Path) -> ClientSettings:
     try:
         values = java_properties.parse(file.read_text())
     except OSError as error:
-        raise usage_error(f"--client-config {file}: {error.strerror}") from None
+        raise usage_error(f"{option} {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise usage_error(f"--client-config {file}: is not a text file") from None
+        raise usage_error(f"{option} {file}: is not a text file") from None
     log_ineffective_settings(log, values, used=(*COMMON, *READING))
     try:
         return ClientSettings.of(values)
     except SettingError as error:
-        raise usage_error(f"--client-config {file}: {error}") from None
+        raise usage_error(f"{option} {file}: {error}") from None

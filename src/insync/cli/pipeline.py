@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "archive": ("pipeline_archive.archive", "Archive topics into a lake of Parquet files, every record exactly once."),
     "compact": ("pipeline_compact.compact", "Merge small files of a lake into large ones, and remove old ones."),
     "replay": ("pipeline_replay.replay", "Write a lake back to topics, with keys, headers, timestamps and partitions."),
+    "mirror": ("pipeline_mirror.mirror", "Mirror topics to another cluster, every record exactly once."),
     "audit": ("pipeline_audit.audit", "Check replicas' logs and clients' histories against the protocol's properties."),
     "health": ("pipeline_health.health", "Reconstruct the history of every ISR from the metadata log."),
     "campaign": ("pipeline_campaign.campaign", "Run simulator seeds on Spark."),
@@ -63,13 +64,15 @@ class _Pipelines(LazyGroup):
 
 
 app = typer.Typer(
-    cls=_Pipelines, help="Jobs on Spark: archive, compact, replay, audit, health, campaign.", no_args_is_help=True
+    cls=_Pipelines,
+    help="Jobs on Spark: archive, compact, replay, mirror, audit, health, campaign.",
+    no_args_is_help=True,
 )
 
 
 @app.callback()
 def _main() -> None:
-    """Jobs on Spark: archive, compact, replay, audit, health, campaign."""
+    """Jobs on Spark: archive, compact, replay, mirror, audit, health, campaign."""
 
 
 @contextmanager

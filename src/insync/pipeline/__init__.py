@@ -1,1 +1,1 @@
-"""Jobs on Spark: archive, compact, replay, audit, health, campaign (`insync pipeline NAME`)."""
+"""Jobs on Spark: archive, compact, replay, mirror, audit, health, campaign (`insync pipeline NAME`)."""
