@@ -29,6 +29,10 @@ class LazyGroup(TyperGroup):
     def load(self, module: str) -> Any:
         return import_module(f"insync.cli.{module}")
 
+    def adapt(self, command: Callable[..., Any]) -> Callable[..., Any]:
+        """Subclasses may do something before each command."""
+        return command
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.table)
 
@@ -42,8 +46,14 @@ class _Loaded(Mapping[str, Any]):
 
     def __init__(self, group: LazyGroup) -> None:
         self._group = group
+        self._commands: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self._commands:
+            self._commands[name] = self._load(name)
+        return self._commands[name]
+
+    def _load(self, name: str) -> Any:
         module, attribute = self._group.table[name][0].split(".")
         target = getattr(self._group.load(module), attribute)
         holder = typer.Typer(rich_markup_mode=None)
@@ -54,7 +64,7 @@ class _Loaded(Mapping[str, Any]):
                 target.registered_callback.callback = _with_options(target.registered_callback.callback)
             holder.add_typer(target, name=name)
         else:
-            holder.command(name=name)(_with_options(target))
+            holder.command(name=name)(self._group.adapt(_with_options(target)))
         return get_group(holder).commands[name]
 
     def __iter__(self) -> Iterator[str]:

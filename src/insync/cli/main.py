@@ -5,8 +5,11 @@ The module of a command is imported when the command runs: starting a node shoul
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
+from insync.cli.exits import errors_reported
 from insync.cli.lazy import LazyGroup
 from insync.version import __version__
 
@@ -61,6 +64,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 class _Group(LazyGroup):
     table = COMMANDS
 
+    def invoke(self, ctx: Any) -> Any:
+        with errors_reported():
+            return super().invoke(ctx)
+
 
 app = typer.Typer(
     name="insync",
@@ -69,6 +76,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 
 

@@ -21,6 +21,14 @@ Bootstrap = Annotated[
         help="Bootstrap brokers, comma-separated, or the name of a local cluster.",
     ),
 ]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to retry.")]
-Interval = Annotated[float, typer.Option("--interval", min=0.0, metavar="SECONDS", help="Time between two samples.")]
+MAX_SECONDS = 86_400.0
+
+Timeout = Annotated[
+    float,
+    typer.Option("--timeout", min=0.1, max=MAX_SECONDS, metavar="SECONDS", help="How long to retry."),
+]
+Interval = Annotated[
+    float,
+    typer.Option("--interval", min=0.0, max=MAX_SECONDS, metavar="SECONDS", help="Time between two samples."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

@@ -11,15 +11,21 @@ from insync.cli.exits import usage_error
 
 _AGO = re.compile(r"(\d+)(ms|s|m|h|d)")
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+MAX_INT = 2**31 - 1
+MAX_DIGITS = 15
+"""More are neither milliseconds since 1970 nor a duration."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def numbers(value: str, what: str) -> list[int]:
     """Parse `1,2,3`."""
     parts = [part.strip() for part in value.split(",")]
-    if not all(part.isdecimal() for part in parts):
+    if not all(part.isdecimal() and part.isascii() and len(part) <= MAX_DIGITS for part in parts):
         raise usage_error(f"'{value}' is not a list of {what}: write comma-separated numbers, such as 1,2,3")
-    return [int(part) for part in parts]
+    chosen = [int(part) for part in parts]
+    if max(chosen) > MAX_INT:
+        raise usage_error(f"'{value}' is not a list of {what}: {max(chosen)} is too large")
+    return chosen
 
 
 def pairs(values: Sequence[str], what: str) -> dict[str, str]:
@@ -35,19 +41,21 @@ def pairs(values: Sequence[str], what: str) -> dict[str, str]:
 
 def duration_s(value: str) -> float:
     """Parse a duration into seconds: a number, or with a unit as in `90s`, `60m`, `8h`, `1d`."""
-    if value.isdecimal():
+    if value.isdecimal() and len(value) <= MAX_DIGITS:
         return float(value)
-    if parts := _AGO.fullmatch(value):
+    if (parts := _AGO.fullmatch(value)) and len(value) <= MAX_DIGITS:
         return int(parts[1]) * _UNITS[parts[2]] / 1_000
     raise usage_error(f"'{value}' is not a duration: write 90s, 60m or 8h")
 
 
 def moment(value: str, now_ms: int) -> int:
     """Parse a time into milliseconds since 1970: milliseconds, ISO 8601, or how long ago (`90s`, `15m`, `2h`)."""
+    if len(value) > MAX_DIGITS and value.isdecimal():
+        raise usage_error(f"'{value}' is not a time: it is too large for milliseconds since 1970")
     if value.isdecimal():
         return int(value)
-    if ago := _AGO.fullmatch(value):
-        return now_ms - int(ago[1]) * _UNITS[ago[2]]
+    if (ago := _AGO.fullmatch(value)) and len(value) <= MAX_DIGITS:
+        return max(0, now_ms - int(ago[1]) * _UNITS[ago[2]])
     try:
         read = datetime.fromisoformat(value)
     except ValueError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 
 from insync.cli.exits import failure, usage_error
 from insync.cli.lazy import LazyGroup
+from insync.cli.missing_extras import list_missing, require, stand_ins
 from insync.cli.session import reason
 from insync.client.errors import AddressError, ClientError
 
@@ -29,7 +31,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+COLUMNS = ("pyarrow", "numba", "numpy")
+"""What all pipelines need. Those that need no Spark, such as `archive --verify`, run without the others."""
+SPARK = ("pyspark", "py4j", "pandas")
+
+
 def _check_master(value: str | None) -> str | None:
+    if value is None:
+        return None
+    require((*COLUMNS, *SPARK), "spark", "--master")
     from insync.pipeline.session import check_master
 
     with spark_errors_reported():
@@ -53,14 +63,21 @@ class _Pipelines(LazyGroup):
 
     def load(self, module: str) -> Any:
         try:
-            return super().load(module)
-        except ModuleNotFoundError as error:
-            if error.name and error.name.partition(".")[0] in ("pyspark", "pyarrow", "numba", "pandas", "numpy"):
-                raise usage_error(f"pipelines need {error.name}: pip install 'insync[spark]'") from None
-            raise
+            with stand_ins(list_missing((*COLUMNS, *SPARK))):
+                return super().load(module)
         except KeyboardInterrupt:  # loading takes a second or two
             typer.echo("insync: interrupted before it started", err=True)
             raise typer.Exit(130) from None
+
+    def adapt(self, command: Callable[..., Any]) -> Callable[..., Any]:
+        """Without its packages, a command shows its help and does not run."""
+
+        @functools.wraps(command)
+        def run(**values: Any) -> Any:
+            require(COLUMNS, "spark", "this pipeline")
+            return command(**values)
+
+        return run
 
 
 app = typer.Typer(
@@ -149,7 +166,8 @@ def job_errors_reported(*errors: type[Exception]) -> Iterator[None]:
 
 
 def check_java() -> None:
-    """Exit code 2 without Java, before anything else is done."""
+    """Exit code 2 without PySpark or Java, before anything else is done."""
+    require(SPARK, "spark", "this pipeline")
     from insync.pipeline import session
 
     with spark_errors_reported():
@@ -158,6 +176,7 @@ def check_java() -> None:
 
 def open_session(master: str | None, name: str, **conf: str) -> SparkSession:
     """A Spark session; exit code 2 if it cannot be started."""
+    require(SPARK, "spark", "this pipeline")
     from insync.pipeline.session import open_quiet_session
 
     with spark_errors_reported():

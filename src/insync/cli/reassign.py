@@ -7,14 +7,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from insync.cli.exits import failure, usage_error
+from insync.cli.exits import failure, file_problem, usage_error
 from insync.cli.options import Interval
 from insync.cli.output import console, duration, print_json, print_table, report, size
-from insync.cli.parsing import numbers
+from insync.cli.parsing import MAX_INT, numbers
 from insync.cli.session import Session
 from insync.client import admin, offsets, topics
 from insync.client.client import Client
@@ -22,6 +22,8 @@ from insync.client.errors import ClientError, ErrorCode, error_name
 from insync.client.model import Topic, TopicPartition
 from insync.ops.reassignment import plan, progress, throttle
 from insync.ops.reassignment.progress import Progress
+
+T = TypeVar("T")
 
 app = typer.Typer(help="Move partitions to other brokers.", no_args_is_help=True)
 
@@ -60,7 +62,10 @@ def make_plan(
     moves, sizes = session.run(work)
     document = plan_document(moves)
     if output is not None:
-        output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        try:
+            output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise usage_error(f"--output {file_problem(error, output)}") from None
     if session.as_json:
         print_json(document)
         return
@@ -93,16 +98,26 @@ def read_plan(file: Path) -> dict[TopicPartition, list[int]]:
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
         targets = {
-            (str(entry["topic"]), int(entry["partition"])): [int(broker) for broker in entry["replicas"]]
-            for entry in document["partitions"]
+            (_typed(entry["topic"], str), _typed(entry["partition"], int)): [
+                _typed(broker, int) for broker in _typed(entry["replicas"], list)
+            ]
+            for entry in _typed(document["partitions"], list)
         }
     except OSError as error:
         raise usage_error(f"cannot read {file}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise usage_error(f"{file} is not a plan in the format of `insync reassign plan --json`: {error!r}") from None
+    if any(not 0 <= number <= MAX_INT for key, brokers in targets.items() for number in (key[1], *brokers)):
+        raise usage_error(f"{file} is not a plan: partitions and brokers are numbers from 0 to {MAX_INT}")
     if not targets:
         raise usage_error(f"{file} moves nothing: the plan is empty")
     return targets
+
+
+def _typed(value: Any, kind: type[T]) -> T:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is not of type {kind.__name__}")
+    return value
 
 
 @app.command()

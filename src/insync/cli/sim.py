@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from insync.cli import sim_demo
-from insync.cli.exits import usage_error
+from insync.cli.exits import file_problem, usage_error
 from insync.cli.seeds import one_seed, over_processes, seed_range
 from insync.sim import shrinking
 from insync.sim.checks.probes import PROBES
@@ -236,8 +236,16 @@ def play(
 
 def _read_scenario(name: str) -> str:
     """A file of that name comes before a scenario of the library."""
-    if Path(name).is_file():
-        return Path(name).read_text(encoding="utf-8")
+    if os.path.exists(name):
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise usage_error(f"{name} is not a scenario: it is not a text file") from None
+        except OSError as error:
+            raise usage_error(file_problem(error, name)) from None
+        if not any(line.strip() and not line.strip().startswith("#") for line in text.splitlines()):
+            raise usage_error(f"{name} is not a scenario: it has no steps. `insync sim scenario --list` shows some")
+        return text
     try:
         return library.read_scenario(name)
     except KeyError:

@@ -8,7 +8,7 @@ import typer
 
 from insync.cli.exits import usage_error
 from insync.cli.output import console, print_json, print_rows, print_table, report
-from insync.cli.parsing import numbers, pairs
+from insync.cli.parsing import MAX_INT, numbers, pairs
 from insync.cli.session import Session
 from insync.client import topics
 from insync.client.client import Client
@@ -41,6 +41,8 @@ def create(
     for count, what in ((partitions, "--partitions"), (replication, "--replication")):
         if count < 1 and count != -1:
             raise usage_error(f"{what} {count}: must be at least 1")
+        if count > MAX_INT:
+            raise usage_error(f"{what} {count}: is too large")
     if assign and (partitions, replication) != (-1, -1):
         raise usage_error(
             "--assign determines the number of partitions and replicas: omit --partitions and --replication"
@@ -152,7 +154,9 @@ def as_dict(topic: Topic, configs: list[Config]) -> dict[str, Any]:
 @app.command()
 def alter(
     name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="Increase to this number.")] = 0,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", min=0, max=MAX_INT, help="Increase to this number.")
+    ] = 0,
     config: Annotated[list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE")] = None,
     reset: Annotated[
         list[str] | None, typer.Option("--reset", metavar="NAME", help="Reset a config to its default.")

@@ -318,6 +318,9 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
     """`host:port[,host:port...]`; IPv6 addresses in brackets."""
     addresses = []
     for part in (part.strip() for part in text.split(",")):
+        if "://" in part:
+            plain = part.partition("://")[2].rstrip("/")
+            raise AddressError(f"'{part}' is not a broker address: write it without a scheme, {plain or 'HOST:PORT'}")
         host, colon, port = part.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
