@@ -60,7 +60,7 @@ def make_plan(
         return moves, await _leader_sizes(client, chosen)
 
     moves, sizes = session.run(work)
-    document = plan_document(moves)
+    document = plan.to_document(moves)
     if output is not None:
         try:
             output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
@@ -87,11 +87,6 @@ async def _leader_sizes(client: Client, chosen: Sequence[Topic]) -> dict[TopicPa
     sizes = await offsets.describe_replica_logs(client, sorted(set(leaders.values()) & set(client.brokers)), chosen)
     logs = {key: sizes.get(leader, {}).get(key) for key, leader in leaders.items()}
     return {key: replica.size for key, replica in logs.items() if replica is not None}
-
-
-def plan_document(moves: Sequence[plan.Move]) -> dict[str, Any]:
-    partitions = [{"topic": m.topic, "partition": m.partition, "replicas": list(m.after)} for m in moves]
-    return {"version": 1, "partitions": partitions}
 
 
 def read_plan(file: Path) -> dict[TopicPartition, list[int]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from insync.client.model import TopicPartition
 
@@ -43,6 +44,12 @@ def plan_moves(current: Assignment, brokers: Sequence[int], replication_factor: 
     chosen = _Placement(before, targets, replication_factor)
     after = _ordered(before, chosen.held)
     return [Move(*key, before[key], after[key]) for key in before if before[key] != after[key]]
+
+
+def to_document(moves: Sequence[Move]) -> dict[str, Any]:
+    """A plan in the format of Kafka's own tool."""
+    partitions = [{"topic": m.topic, "partition": m.partition, "replicas": list(m.after)} for m in moves]
+    return {"version": 1, "partitions": partitions}
 
 
 class _Placement:
