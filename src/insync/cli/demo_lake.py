@@ -22,6 +22,7 @@ from insync.pipeline.archive.verify import verify_lake
 from insync.pipeline.audit import job as audit
 from insync.pipeline.health import job as health
 from insync.pipeline.health.page import render_page
+from insync.pipeline.log_directories import list_log_directories
 
 INTERVAL_S = 0.5
 TIMEOUT_S = 120.0
@@ -138,4 +139,4 @@ class DemoLake:
         self.report.write_text(render_page(health.read_health(self._disks())), encoding="utf-8")
 
     def _disks(self) -> tuple[str, ...]:
-        return tuple(audit.list_log_directories(str(self._directory / "cluster")))
+        return tuple(list_log_directories(str(self._directory / "cluster")))

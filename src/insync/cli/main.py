@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "chaos.chaos",
         "Break a real cluster under load and check that nothing acknowledged is lost, duplicated or reordered.",
     ),
-    "pipeline": ("pipeline.app", "Jobs on Spark: archive, compact, replay, mirror, audit, health, campaign."),
+    "pipeline": ("pipeline.app", "Jobs on Spark: archive, compact, replay, mirror, audit, health, capacity, campaign."),
     "sim": ("sim.app", "The deterministic simulator: the code of the nodes, under faults."),
 }
 """By name: (a function, or an app of several commands, in a module of this package; its one-line help)."""

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from insync.cli.exits import LINE_CHARACTERS
 from insync.escaping import printable
+from insync.pipeline.text import format_size
 
 PIPE_WIDTH = 180
 
@@ -79,14 +80,8 @@ def text(cell: Any) -> str:
 
 
 def size(count: float | None) -> str:
-    """A readable number of bytes."""
-    if count is None:
-        return "?"
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(count) < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+    """A readable number of bytes; ? if it is unknown."""
+    return "?" if count is None else format_size(count)
 
 
 def duration(seconds: float | None) -> str:

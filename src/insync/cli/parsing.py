@@ -14,6 +14,8 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 MAX_INT = 2**31 - 1
 MAX_DIGITS = 15
 """More are neither milliseconds since 1970 nor a duration."""
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,6})?)\s*([kMGT]?)(i?)B?", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -46,6 +48,16 @@ def duration_s(value: str) -> float:
     if (parts := _AGO.fullmatch(value)) and len(value) <= MAX_DIGITS:
         return int(parts[1]) * _UNITS[parts[2]] / 1_000
     raise usage_error(f"'{value}' is not a duration: write 90s, 60m or 8h")
+
+
+def byte_count(value: str) -> int:
+    """Parse a number of bytes, also with a unit as in `500GB`, `1.5TB` or `64MiB`."""
+    parts = _SIZE.fullmatch(value.strip())
+    if not parts:
+        raise usage_error(f"'{value}' is not a number of bytes: write 500000000, 500GB or 1.5TiB")
+    unit = 1024 if parts[3] else 1000
+    factor: int = unit ** _POWERS[parts[2].lower()]
+    return round(float(parts[1]) * factor)
 
 
 def moment(value: str, now_ms: int) -> int:

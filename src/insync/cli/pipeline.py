@@ -27,6 +27,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mirror": ("pipeline_mirror.mirror", "Mirror topics to another cluster, every record exactly once."),
     "audit": ("pipeline_audit.audit", "Check replicas' logs and clients' histories against the protocol's properties."),
     "health": ("pipeline_health.health", "Reconstruct the history of every ISR from the metadata log."),
+    "capacity": (
+        "pipeline_capacity.capacity",
+        "Show skew, growth and the cost of retention, and propose a reassignment.",
+    ),
     "campaign": ("pipeline_campaign.campaign", "Run simulator seeds on Spark."),
 }
 
@@ -82,14 +86,14 @@ class _Pipelines(LazyGroup):
 
 app = typer.Typer(
     cls=_Pipelines,
-    help="Jobs on Spark: archive, compact, replay, mirror, audit, health, campaign.",
+    help="Jobs on Spark: archive, compact, replay, mirror, audit, health, capacity, campaign.",
     no_args_is_help=True,
 )
 
 
 @app.callback()
 def _main() -> None:
-    """Jobs on Spark: archive, compact, replay, mirror, audit, health, campaign."""
+    """Jobs on Spark: archive, compact, replay, mirror, audit, health, capacity, campaign."""
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from insync.cli.pipeline_progress import progress_bars
 from insync.findings import CRITICAL
 from insync.pipeline import outputs
 from insync.pipeline.audit.findings import MEANINGS, Finding, condense
-from insync.pipeline.audit.job import Audit, AuditOptions, check_options, list_log_directories, run, to_frame
+from insync.pipeline.audit.job import Audit, AuditOptions, check_options, run, to_frame
+from insync.pipeline.log_directories import list_log_directories
 from insync.pipeline.spark_errors import SparkJobError, explain_job_failure
 from insync.pipeline.text import pluralize
 from insync.spark.option_values import OptionError

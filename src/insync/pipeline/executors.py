@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -18,7 +18,31 @@ from insync.spark.worker import prepare_worker
 T = TypeVar("T")
 R = TypeVar("R")
 
+TASKS_PER_CORE = 4
+BYTES_PER_TASK = 256 << 20
 _RESULT = "task int, result binary"
+
+
+class RunTasks(Protocol):
+    """Lets jobs run their tasks here or on Spark."""
+
+    def __call__(self, tasks: Sequence[T], execute: Callable[[T], R], *, what: str, size: int) -> list[R]:
+        """The results of all tasks, in their order. `what` names them for a progress bar; they read `size` bytes."""
+
+
+def run_here(tasks: Sequence[T], execute: Callable[[T], R], *, what: str, size: int) -> list[R]:
+    return [execute(task) for task in tasks]
+
+
+def run_on(spark: SparkSession, on_progress: OnProgress) -> RunTasks:
+    """Runs tasks on executors; small ones share a Spark task."""
+
+    def run(tasks: Sequence[T], execute: Callable[[T], R], *, what: str, size: int) -> list[R]:
+        slots = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+        partitions = min(len(tasks), max(size // BYTES_PER_TASK, slots))
+        return run_tasks(spark, tasks, execute, what=what, on_progress=on_progress, partitions=partitions)
+
+    return run
 
 
 def run_tasks(

@@ -8,9 +8,25 @@ committed: a segment must end at or below `limit`, which is the high watermark.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from insync.storage.config import LogConfig
-from insync.storage.segment import Segment
+
+
+class Segment(Protocol):
+    """What decides about a segment."""
+
+    @property
+    def base(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def max_timestamp(self) -> int: ...
+
+    @property
+    def broken(self) -> bool: ...
 
 
 def count_deletable(segments: Sequence[Segment], config: LogConfig, limit: int, log_start: int, now: int) -> int:

@@ -234,10 +234,10 @@ def _find_excess(
         for broker in move.copies:
             if (move.topic, move.partition) in known and broker in added:
                 added[broker] += known[move.topic, move.partition].size
-    for broker in brokers:
-        free = _free_space(broker, loads)
-        if free is not None and added[broker.id] > max(free, 0):
-            yield f"broker {broker.id} has space for {free} bytes and would get {added[broker.id]}"
+    for space in brokers:
+        free = _free_space(space, loads)
+        if free is not None and added[space.id] > max(free, 0):
+            yield f"broker {space.id} has space for {free} bytes and would get {added[space.id]}"
     bounds = [copy_bound(loads), *(() if limits.max_copied is None else (limits.max_copied,))]
     if sum(added.values()) > min(bounds):
         yield f"{sum(added.values())} bytes would be copied, more than {min(bounds)}"

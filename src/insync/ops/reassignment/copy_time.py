@@ -63,5 +63,5 @@ def estimate_copies(
 
 def round_up(value: float) -> int:
     """To two significant digits."""
-    unit = 10 ** max(floor(log10(value)) - 1, 0)
+    unit: int = 10 ** max(floor(log10(value)) - 1, 0)
     return ceil(value / unit) * unit

@@ -8,13 +8,10 @@ to_frame(spark, audited)    # the same as a DataFrame
 
 from __future__ import annotations
 
-import glob
-import json
-import os
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -23,11 +20,10 @@ from insync.pipeline.audit.findings import DDL, Cause, Finding, group_by_cause
 from insync.pipeline.audit.history import HistoryAudit, audit_history, load_history
 from insync.pipeline.audit.history_files import check_history
 from insync.pipeline.audit.logs import LogAudit, audit_logs, list_all_replicas
-from insync.pipeline.executors import run_tasks
+from insync.pipeline.executors import run_on
+from insync.pipeline.log_directories import check_broker_ids, to_read_options
 from insync.pipeline.report.progress import OnProgress, ignore_progress
 from insync.pipeline.session import run_command
-from insync.pipeline.text import pluralize
-from insync.spark.log_options import read_log_options
 
 
 @dataclass(frozen=True)
@@ -72,32 +68,22 @@ class Audit:
 
 
 def _log_options(options: AuditOptions) -> ReadOptions:
-    values = {"path": json.dumps(list(options.logs)), "topics": ",".join(options.topics)}
-    if options.brokers:
-        values["brokers"] = ",".join(map(str, options.brokers))
-    return read_log_options(values)
+    return to_read_options(options.logs, options.topics, options.brokers)
 
 
 def check_options(options: AuditOptions) -> None:
     """Raise `OptionError` or `ValueError` for what can be seen without Spark."""
     if options.logs:
-        _check_broker_ids(options)
+        check_broker_ids(options.logs, options.brokers)
         list_all_replicas(_log_options(options))
     for path in options.histories:
         check_history(path)
 
 
-def _check_broker_ids(options: AuditOptions) -> None:
-    directories = len(_log_options(replace(options, brokers=())).paths)
-    if options.brokers and len(options.brokers) != directories:
-        ids, places = pluralize(len(options.brokers), "id"), pluralize(directories, "directory", "directories")
-        raise ValueError(f"--brokers {','.join(map(str, options.brokers))}: {ids} for {places}; give one for each")
-
-
 def run(spark: SparkSession, options: AuditOptions, on_progress: OnProgress = ignore_progress) -> Audit:
     audited = Audit()
     if options.logs:
-        audited.logs = audit_logs(_log_options(options), options.compacted, _on_spark(spark, on_progress))
+        audited.logs = audit_logs(_log_options(options), options.compacted, run_on(spark, on_progress))
         audited.findings += audited.logs.findings
     for path in options.histories:
         checked = audit_history(spark, load_history(spark, path), on_progress, name=path)
@@ -106,30 +92,8 @@ def run(spark: SparkSession, options: AuditOptions, on_progress: OnProgress = ig
     return audited
 
 
-T = TypeVar("T")
-R = TypeVar("R")
-TASKS_PER_CORE = 4
-BYTES_PER_TASK = 256 << 20
-
-
-def _on_spark(spark: SparkSession, on_progress: OnProgress) -> Callable[..., list[Any]]:
-    """Runs the tasks of an audit on executors; small ones share a Spark task."""
-
-    def run(tasks: Sequence[T], execute: Callable[[T], R], *, what: str, size: int) -> list[R]:
-        slots = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
-        partitions = min(len(tasks), max(size // BYTES_PER_TASK, slots))
-        return run_tasks(spark, tasks, execute, what=what, on_progress=on_progress, partitions=partitions)
-
-    return run
-
-
 def to_frame(spark: SparkSession, audited: Audit) -> DataFrame:
     return spark.createDataFrame([tuple(finding) for finding in audited.findings], DDL)
-
-
-def list_log_directories(path: str) -> list[str]:
-    """The nodes' log directories in a cluster's directory; otherwise `path` itself."""
-    return sorted(glob.glob(os.path.join(path, "node-*", "data"))) or [path]
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 from insync.client.model import TopicPartition
 from insync.logdir.files import NO_LIMIT, Replica, Segment, list_replicas, plan_segments_of
@@ -33,24 +32,14 @@ from insync.pipeline.audit.placement import check_identities, check_placement, s
 from insync.pipeline.audit.quorum_files import QuorumReplica, check_quorum_files, list_quorum_replicas
 from insync.pipeline.audit.replica_files import ReplicaTask, check_replica_files
 from insync.pipeline.audit.segments import STRETCH_BITS, Range, SegmentFacts, SegmentTask, check_segment
+from insync.pipeline.executors import RunTasks, run_here
 from insync.storage.checkpoints import RECOVERY_POINTS
 from insync.wire.types import METADATA_TOPIC
 
-T = TypeVar("T")
-R = TypeVar("R")
 Cell = tuple[str, int, int, int]
 """Topic, partition, interval between edges, stretch."""
 MAX_STRETCHES = 20
 """Of one partition that are read again; if more differ, the first ones are enough."""
-
-
-class RunTasks(Protocol):
-    def __call__(self, tasks: Sequence[T], execute: Callable[[T], R], *, what: str, size: int) -> list[R]:
-        """The results of all tasks, in their order. `what` names them for a progress bar; they read `size` bytes."""
-
-
-def run_here(tasks: Sequence[T], execute: Callable[[T], R], *, what: str, size: int) -> list[R]:
-    return [execute(task) for task in tasks]
 
 
 @dataclass

@@ -16,6 +16,7 @@ from insync.pipeline.health.job import Health, to_ms
 from insync.pipeline.health.tables import bucket_counts, bucket_levels
 from insync.pipeline.report import page as html
 from insync.pipeline.report import svg
+from insync.pipeline.text import format_duration, format_number
 
 BUCKETS = 240
 MAX_PARTITIONS = 30
@@ -30,7 +31,7 @@ def render_page(health: Health) -> str:
 
 def _render_parts(health: Health) -> Iterator[str]:
     totals = health.summary()
-    span = f"{_format_time(health.start_ms)} to {_format_time(health.end_ms)}, {_format_duration(health.seconds)}"
+    span = f"{_format_time(health.start_ms)} to {_format_time(health.end_ms)}, {format_duration(health.seconds)}"
     yield f'<p class="soft">{health.records:,} records of {escape(str(health.path))}<br>{span}</p>'
     yield html.verdict(health.verdict, good=health.is_sound)
     yield html.cards(_cards(totals))
@@ -60,9 +61,9 @@ def _cards(totals: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
         ("under_min_isr_s", "under MinISR", "bad"),
         ("offline_s", "without a leader", "bad"),
     ):
-        yield f"{text}, all partitions", _format_duration(totals[name]), kind if totals[name] else ""
+        yield f"{text}, all partitions", format_duration(totals[name]), kind if totals[name] else ""
     yield "ISR shrinks / expands", f"{totals['isr_shrinks']:,} / {totals['isr_expands']:,}", ""
-    yield "ISR changes per minute", _format_number(totals["isr_changes_per_minute"]), ""
+    yield "ISR changes per minute", format_number(totals["isr_changes_per_minute"]), ""
     yield "leader elections", totals["elections"], ""
     yield "unclean elections", totals["unclean_elections"], "bad" if totals["unclean_elections"] else ""
     yield "brokers fenced", totals["fencings"], "warn" if totals["fencings"] else ""
@@ -87,7 +88,7 @@ def _changes(health: Health) -> Iterator[str]:
     )
     most = max(expands.max(initial=0), shrinks.max(initial=0))
     plot = svg.mirrored(expands.tolist(), shrinks.tolist(), kinds=("main", "warn"))
-    yield html.row(f"at most {most} in {_format_duration(health.seconds / BUCKETS)}", plot)
+    yield html.row(f"at most {most} in {format_duration(health.seconds / BUCKETS)}", plot)
     yield _axis(health)
     yield html.keys(("main", "expands, upwards"), ("warn", "shrinks, downwards"))
 
@@ -179,7 +180,7 @@ def _style(span: dict[str, Any]) -> str:
 
 
 def _bar(health: Health, span: dict[str, Any], kind: str, text: str) -> svg.Bar:
-    lasted = _format_duration((to_ms(span["to"]) - to_ms(span["from"])) / 1_000)
+    lasted = format_duration((to_ms(span["to"]) - to_ms(span["from"])) / 1_000)
     return svg.Bar(_at(health, span["from"]), _at(health, span["to"]), kind, f"{text}; {lasted}")
 
 
@@ -207,17 +208,6 @@ def _format_time(ms: int) -> str:
 
 def _format_clock(ms: int) -> str:
     return f"{datetime.fromtimestamp(ms / 1_000, UTC):%H:%M:%S}"
-
-
-def _format_duration(seconds: float) -> str:
-    for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{_format_number(seconds / size)} {unit}"
-    return f"{_format_number(seconds)} s"
-
-
-def _format_number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _words(name: str) -> str:

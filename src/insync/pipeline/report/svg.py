@@ -67,16 +67,20 @@ def _worst(marks: Sequence[Mark]) -> Mark:
     return worst if len(marks) == 1 else worst._replace(title=f"{len(marks)} at once, among them: {worst.title}")
 
 
-def area(values: Sequence[float], kind: str, *, height: int = 60) -> str:
-    """A filled step curve over equal buckets."""
-    most = max([*values, 1])
+def area(values: Sequence[float], kind: str, *, height: int = 60, limit: float | None = None) -> str:
+    """A filled step curve over equal buckets, and a line at `limit`."""
+    most = max([*values, 1, limit or 0])
     step = WIDTH / max(len(values), 1)
     points = []
     for i, value in enumerate(values):
         y = height - value / most * (height - 2)
         points += [f"{i * step:.1f},{y:.1f}", f"{(i + 1) * step:.1f},{y:.1f}"]
     path = f"M0,{height} L{' '.join(points)} L{WIDTH},{height} Z"
-    return _svg(f'<path class="{kind}" d="{path}"/>', height)
+    line = ""
+    if limit is not None:
+        y = height - limit / most * (height - 2)
+        line = f'<line class="mark bad" x1="0" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
+    return _svg(f'<path class="{kind}" d="{path}"/>{line}', height)
 
 
 def mirrored(above: Sequence[float], below: Sequence[float], *, kinds: tuple[str, str], height: int = 90) -> str:
