@@ -107,6 +107,29 @@ def test_archive_and_replay_log_in_with_a_client_properties_file(
     assert not any("sesame" in text for text in contents)
 
 
+def test_a_mirror_logs_in_to_both_clusters_with_settings_of_their_own(
+    spark: SparkSession, secured: Cluster, tmp_path: Path
+) -> None:
+    secured.create_topic("mirrored", partitions=2)
+    write(numbers(spark), secured, "mirrored")
+    for user, name in (("alice", "source"), ("admin", "target")):
+        settings = secured.client_config(user, "java")
+        (tmp_path / name).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    state = tmp_path / "state"
+    clusters = ["--bootstrap", secured.bootstrap, "--to", secured.bootstrap, "--state", str(state), "--json"]
+    command = ["pipeline", "mirror", "mirrored=mirrored-again", "--client-config", str(tmp_path / "source"), *clusters]
+    completed = CliRunner().invoke(app, [*command, "--to-config", str(tmp_path / "target")])
+    assert completed.exit_code == 0, completed.output
+    assert json.loads(completed.stdout)["rows"] == COUNT
+    assert stored(spark, secured, "mirrored-again") == expected()
+    assert "sesame" not in (state / "mirror.json").read_text()
+    missing = CliRunner().invoke(app, [*command, "--to-config", str(tmp_path / "absent")])
+    assert (missing.exit_code, missing.stderr) == (
+        2,
+        f"insync: --to-config {tmp_path / 'absent'}: No such file or directory\n",
+    )
+
+
 def test_a_wrong_password_fails_a_query_soon_with_a_clear_error(spark: SparkSession, secured: Cluster) -> None:
     secured.create_topic("closed", partitions=1)
     options = options_of(secured)

@@ -323,6 +323,7 @@ class Mirror:
             target_id=known.target_id,
             partition=partition,
             end=position.source + min(size, OFFSETS_PER_ROUND),
+            log_end=position.source + size,
             leader_epoch=plan.epochs[key],
             position=position,
             producer=self._state.producer,

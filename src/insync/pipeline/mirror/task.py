@@ -46,9 +46,11 @@ class MirrorTask:
     target_id: str
     partition: int
     end: int
-    """The source's offset at which the task ends."""
+    """The source's offset at which the task ends, unless the target has more already."""
+    log_end: int
+    """Where the source's log ends."""
     leader_epoch: int
-    """Of the leader that reported it: leaders of older epochs may lack records, newer batches are other records."""
+    """Of the leader that reported that: leaders of older epochs may lack records, newer batches are other records."""
     position: MirrorPosition
     producer: Producer
     limits: BatchLimits
@@ -100,6 +102,7 @@ class _RangeMirror:
         """Source offsets of batches that were sent, by position."""
         self._anchors: list[Anchor] = []
         self._last_batch = (task.position.epoch, task.position.seen)
+        self._end = task.end
 
     def run(self) -> MirrorResult:
         task = self._task
@@ -115,7 +118,7 @@ class _RangeMirror:
         batches = MirrorBatches(
             task.name,
             task.position.source,
-            task.end,
+            self._end,
             position=sender.written.rows - overlap.skip,
             skip=overlap.skip,
             producer=task.producer,
@@ -175,13 +178,16 @@ class _RangeMirror:
         if len(target) < extra and not task.is_compacted:
             raise ClientError(f"{key[0]}-{key[1]} lacks some of the {extra} records from offset {position.target} on")
         parts, count = [], 0
-        for part in read_digests(self._source, task.topic, task.partition, position.source, task.end):
+        for part in read_digests(self._source, task.topic, task.partition, position.source, task.log_end):
             parts.append(part.select(slice(extra - count)))
             count += len(parts[-1])
             if count == extra:
                 break
         source = concatenate(parts)
-        return find_overlap(position.rows, extra, target, source, start=position.source, trimmed=position.trimmed)
+        overlap = find_overlap(position.rows, extra, target, source, start=position.source, trimmed=position.trimmed)
+        if overlap.skip:  # an old state: the target may have more than a round
+            self._end = max(self._end, int(source.offsets[overlap.skip - 1]) + 1)
+        return overlap
 
     def _build(self, batches: MirrorBatches, topic: Topic) -> Iterator[MirrorBatch]:
         for fetched in self._fetch(topic):
@@ -193,7 +199,7 @@ class _RangeMirror:
         responses = self._source.fetch_batches(
             topic,
             {task.partition: task.position.source},
-            {task.partition: task.end},
+            {task.partition: self._end},
             next_offset_of=next_offset,
             isolation=READ_COMMITTED,
             partition_bytes=FETCH_BYTES,
@@ -205,7 +211,7 @@ class _RangeMirror:
     def _check_epochs(self, data: bytes | memoryview) -> None:
         """Records below the planned end that are newer than the plan replaced those that were planned."""
         headers, _, _ = scan_headers(np.frombuffer(data, np.uint8))
-        inside = headers.select(headers.base_offset < self._task.end)
+        inside = headers.select(headers.base_offset < self._end)
         if not len(inside):
             return
         if 0 <= self._task.leader_epoch < int(inside.leader_epoch.max()):
@@ -213,7 +219,7 @@ class _RangeMirror:
                 f"records from offset {int(inside.base_offset[0])} on were replaced after they were planned: an "
                 "unclean election truncated the source"
             )
-        reach = min(int(inside.last_offset[-1]) + 1, self._task.end)
+        reach = min(int(inside.last_offset[-1]) + 1, self._end)
         if reach > self._last_batch[1]:
             self._last_batch = int(inside.leader_epoch[-1]), reach
 
