@@ -8,6 +8,7 @@ FROM python:3.13-slim
 
 COPY pyproject.toml README.md LICENSE /source/
 COPY src /source/src
+COPY docs /source/docs
 RUN pip install --no-cache-dir "/source[server]" \
     && useradd --create-home insync \
     && install -d -o insync /data

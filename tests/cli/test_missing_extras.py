@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from insync.cli.pipeline import COMMANDS
+
 WITHOUT = """
 import sys
 MISSING = {missing!r}
@@ -37,7 +39,7 @@ def run_without(missing: tuple[str, ...], *commands: list[str]) -> tuple[str, st
 
 @pytest.mark.parametrize("missing", [SPARK, EVERYTHING], ids=["no Spark", "no extra"])
 def test_every_pipeline_shows_its_help(missing: tuple[str, ...]) -> None:
-    jobs = ("archive", "compact", "replay", "audit", "health", "campaign")
+    jobs = tuple(COMMANDS)
     shown, problems = run_without(missing, *(["pipeline", job, "--help"] for job in jobs))
     assert problems == ""
     assert shown.count("exit code 0") == len(jobs)

@@ -23,4 +23,5 @@ def test_the_wheel_has_types_and_scenarios_and_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "insync/py.typed" in names
     assert [name for name in names if name.endswith(".scenario")]
+    assert {"insync/cli/documents/protocol/rules.md", "insync/cli/documents/wire.md"} <= set(names)
     assert {name.split("/")[0] for name in names if not name.startswith("insync-")} == {"insync", "pyspark_insync.py"}

@@ -4,4 +4,5 @@ from __future__ import annotations
 
 from insync.cli.main import app
 
-app(prog_name="insync")
+if __name__ == "__main__":
+    app(prog_name="insync")

@@ -287,4 +287,4 @@ def _row(acl: Acl) -> dict[str, Any]:
 
 def _print_acls(listed: list[Acl], *, as_json: bool) -> None:
     columns = ("principal", "permission", "operation", "resource", "pattern", "name", "host")
-    print_rows(columns, [_row(acl) for acl in listed], as_json=as_json)
+    print_rows(columns, [_row(acl) for acl in listed], as_json=as_json, empty="no ACLs")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from insync.cli import records as texts
+from insync.cli.completion import complete_topics
 from insync.cli.exits import usage_error
 from insync.cli.output import print_json
 from insync.cli.parsing import moment, numbers
@@ -21,7 +22,7 @@ from insync.client.model import Offset, Topic, TopicPartition
 
 
 def consume(
-    name: Annotated[str, typer.Argument(metavar="TOPIC")],
+    name: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topics)],
     partition: Annotated[str, typer.Option("--partition", "-p", metavar="0,1", help="Partitions; default: all.")] = "",
     start: Annotated[
         str, typer.Option("--from", metavar="OFFSET", help="Start at: beginning, end, an offset, or -N for the last N.")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from insync.cli.completion import complete_topics
 from insync.cli.exits import failure, usage_error
 from insync.cli.output import print_json, print_table
 from insync.cli.session import Session
@@ -16,7 +17,9 @@ from insync.client.model import NO_NODE, TopicPartition
 
 
 def elect(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic; default: all.")] = "",
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="Topic; default: all.", autocompletion=complete_topics)
+    ] = "",
     partition: Annotated[int, typer.Argument(metavar="PARTITION", help="Partition; default: all.")] = -1,
     unclean: Annotated[
         bool, typer.Option("--unclean", help="Elect a replica that may lack records, which are lost then.")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from insync.cli.completion import complete_topics
 from insync.cli.options import Interval
 from insync.cli.output import console, print_json, print_table
 from insync.cli.session import Session
@@ -18,7 +19,7 @@ from insync.ops.facts import PartitionFacts
 
 
 def explain(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topics)],
     partition: Annotated[int, typer.Argument(metavar="PARTITION", min=0)],
     interval: Interval = 0.5,
     *,

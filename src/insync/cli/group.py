@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from insync.cli.completion import complete_groups, complete_topics
 from insync.cli.exits import usage_error
 from insync.cli.output import console, print_json, print_rows, print_table
 from insync.cli.parsing import moment, numbers
@@ -19,7 +20,7 @@ from insync.escaping import printable
 
 app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
 
-GroupId = Annotated[str, typer.Argument(metavar="GROUP")]
+GroupId = Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_groups)]
 Row = dict[str, Any]
 
 
@@ -28,7 +29,7 @@ def list_groups(*, session: Session) -> None:
     """List all groups."""
     listed = session.run(groups.list_groups)
     rows = [{"group": g.id, "state": g.state, "type": g.protocol_type, "coordinator": g.coordinator} for g in listed]
-    print_rows(("group", "state", "type", "coordinator"), rows, as_json=session.as_json)
+    print_rows(("group", "state", "type", "coordinator"), rows, as_json=session.as_json, empty="no groups")
 
 
 @app.command()
@@ -110,7 +111,13 @@ async def _describe_existing(client: Client, names: list[str]) -> list[Topic]:
 def reset(
     group: GroupId,
     topic: Annotated[
-        str, typer.Option("--topic", metavar="TOPIC", help="Topic; default: all with committed offsets.")
+        str,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC",
+            help="Topic; default: all with committed offsets.",
+            autocompletion=complete_topics,
+        ),
     ] = "",
     partition: Annotated[str, typer.Option("--partition", "-p", metavar="0,1", help="Partitions; default: all.")] = "",
     to: Annotated[
@@ -190,6 +197,8 @@ async def _target_offsets(
 
 
 @app.command()
-def delete(names: Annotated[list[str], typer.Argument(metavar="GROUP...")], *, session: Session) -> None:
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="GROUP", autocompletion=complete_groups)], *, session: Session
+) -> None:
     """Delete groups without members, and their committed offsets."""
     session.delete_all("group", names, groups.delete)

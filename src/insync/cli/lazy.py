@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from insync.cli import client_config
+from insync.cli.help_words import use_words
 from insync.cli.option_groups import expand_groups
 
 Commands = Mapping[str, tuple[str, str]]
@@ -21,6 +22,8 @@ class LazyGroup(TyperGroup):
     """Subclasses define `table`."""
 
     table: ClassVar[Commands] = {}
+    sections: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """By title: the commands that the help lists below it; without sections, all are in one."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -37,8 +40,9 @@ class LazyGroup(TyperGroup):
         return list(self.table)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in self.table.items()])
+        for title, names in self.sections.items() or (("Commands", tuple(self.table)),):
+            with formatter.section(title):
+                formatter.write_dl([(name, self.table[name][1]) for name in names])
 
 
 class _Loaded(Mapping[str, Any]):
@@ -50,7 +54,7 @@ class _Loaded(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._commands:
-            self._commands[name] = self._load(name)
+            self._commands[name] = use_words(self._load(name))
         return self._commands[name]
 
     def _load(self, name: str) -> Any:

@@ -5,10 +5,13 @@ The module of a command is imported when the command runs: starting a node shoul
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import typer
+from typer._completion_classes import completion_init
 
+from insync.cli.completion import VARIABLE
 from insync.cli.exits import errors_reported
 from insync.cli.lazy import LazyGroup
 from insync.version import __version__
@@ -57,17 +60,35 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "pipeline": ("pipeline.app", "Jobs on Spark: archive, compact, replay, mirror, audit, health, capacity, campaign."),
     "sim": ("sim.app", "The deterministic simulator: the code of the nodes, under faults."),
+    "rule": ("rule.rule", "Print rules of the protocol by their ids, as code, errors and scenarios cite them."),
+    "version": ("version.version", "Print the versions of insync, of Python and of what it uses."),
+    "completion": ("completion.completion", "Print a script that completes commands, options and names."),
 }
 """By name: (a function, or an app of several commands, in a module of this package; its one-line help)."""
 
 
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Clusters on this machine": ("up", "down", "status", "logs", "restart", "demo", "node", "format"),
+    "Topics and records": ("topic", "produce", "consume", "group"),
+    "Operations": ("health", "explain", "top", "reassign", "elect", "quorum", "strays"),
+    "Security": ("acl", "user", "quota"),
+    "Tests and proofs": ("sim", "chaos", "rule"),
+    "Spark": ("pipeline",),
+    "This command": ("version", "completion"),
+}
+
+
 class _Group(LazyGroup):
     table = COMMANDS
+    sections = SECTIONS
 
     def invoke(self, ctx: Any) -> Any:
         with errors_reported():
             return super().invoke(ctx)
 
+
+if VARIABLE in os.environ:  # a shell asks for completions
+    completion_init()
 
 app = typer.Typer(
     name="insync",

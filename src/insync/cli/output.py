@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,10 +34,12 @@ def report(value: Any, sentence: str, *, as_json: bool) -> None:
         typer.echo(sentence)
 
 
-def print_rows(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Rows as JSON, or as a table: `columns` are the headings of the rows' values."""
+def print_rows(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) -> None:
+    """Rows as JSON, or as a table: `columns` are the headings of the rows' values. `empty`: printed without rows."""
     if as_json:
         print_json(rows)
+    elif not rows:
+        typer.echo(empty)
     else:
         print_table(columns, [list(row.values()) for row in rows])
 
@@ -60,10 +63,23 @@ def console() -> Console:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     """Cells are shown literally: neither rich's markup nor escape sequences take effect."""
-    result = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
-    for row in rows:
-        result.add_row(*(Text(printable(text(cell))) for cell in row))
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False, header_style="bold")
+    lines = [[printable(text(cell)) for cell in row] for row in rows]
+    for number, column in enumerate(columns):
+        is_numeric = bool(lines) and all(_NUMBER.fullmatch(line[number]) for line in lines)
+        result.add_column(column, justify="right" if is_numeric else "left")
+    for line in lines:
+        result.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in line))
     return result
+
+
+STYLES = {
+    **dict.fromkeys(("ok", "running", "Stable", "elected", "yes"), "green"),
+    **dict.fromkeys(("under-replicated", "restarting", "starting", "stopping", "warning", "Empty", "fenced"), "yellow"),
+    **dict.fromkeys(("no leader", "no answer", "stopped", "critical", "refused", "Dead", "offline"), "bold red"),
+}
+"""Of cells with these words: green is good, yellow needs attention, red is a failure."""
+_NUMBER = re.compile(r"-|\?|[+-]?[\d,]+(\.\d+)?( ?(B|kB|MB|GB|TB|s|ms|%))?(/s)?")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -82,6 +98,19 @@ def text(cell: Any) -> str:
 def size(count: float | None) -> str:
     """A readable number of bytes; ? if it is unknown."""
     return "?" if count is None else format_size(count)
+
+
+def count(number: int | None) -> str:
+    """A readable number of records, or an offset."""
+    return "-" if number is None else f"{number:,}"
+
+
+def ago(timestamp_ms: int, now_ms: int) -> str:
+    """How long ago a time was; - if there is none."""
+    if timestamp_ms < 0:
+        return "-"
+    elapsed_ms = max(0, now_ms - timestamp_ms)
+    return f"{elapsed_ms} ms ago" if elapsed_ms < 1_000 else f"{duration(elapsed_ms / 1_000)} ago"
 
 
 def duration(seconds: float | None) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from insync.cli import records as texts
+from insync.cli.completion import complete_topics
 from insync.cli.exits import usage_error
 from insync.cli.output import print_json
 from insync.cli.parsing import moment, pairs
@@ -32,7 +33,7 @@ Addressed = tuple[NewRecord, int | None]
 
 
 def produce(
-    name: Annotated[str, typer.Argument(metavar="TOPIC")],
+    name: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topics)],
     values: Annotated[
         list[str] | None, typer.Argument(metavar="VALUE", help="Values; default: the lines of stdin.")
     ] = None,

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from insync.cli.completion import complete_brokers, complete_topics
 from insync.cli.exits import failure, file_problem, usage_error
 from insync.cli.options import Interval
 from insync.cli.output import console, duration, print_json, print_table, report, size
@@ -33,9 +34,15 @@ PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan as `insyn
 @app.command(name="plan")
 def make_plan(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all but internal ones.")
+        list[str] | None,
+        typer.Argument(metavar="TOPIC", help="Topics; default: all but internal ones.", autocompletion=complete_topics),
     ] = None,
-    brokers: Annotated[str, typer.Option("--brokers", metavar="1,2,3", help="Target brokers; default: all.")] = "",
+    brokers: Annotated[
+        str,
+        typer.Option(
+            "--brokers", metavar="1,2,3", help="Target brokers; default: all.", autocompletion=complete_brokers
+        ),
+    ] = "",
     replication: Annotated[int, typer.Option("--replication", "-r", min=0, help="Replicas; 0: unchanged.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan to this file.")] = None,
     *,

@@ -17,6 +17,7 @@ from insync.cli import client_config
 from insync.cli.exits import failure, usage_error
 from insync.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT, AsJson, Bootstrap, Timeout
 from insync.cli.output import print_json
+from insync.cli.suggestions import suggest_names
 from insync.client.client import Client
 from insync.client.errors import AddressError, ClientError, NoBrokerError
 from insync.escaping import printable
@@ -54,7 +55,7 @@ class Session:
         while True:
             try:
                 async with Client.connect(self.bootstrap, timeout_s=self.timeout, settings=settings) as client:
-                    return await work(client)
+                    return await suggest_names(client, work)
             except NoBrokerError:
                 if time.monotonic() >= deadline:
                     raise

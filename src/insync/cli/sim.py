@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from insync.cli import sim_demo
 from insync.cli.exits import file_problem, usage_error
+from insync.cli.output import console, print_table
 from insync.cli.seeds import one_seed, over_processes, seed_range
 from insync.sim import shrinking
 from insync.sim.checks.probes import PROBES
@@ -88,24 +88,21 @@ def _summary(outcomes: list[Outcome], seconds: float) -> dict[str, Any]:
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
-    console = Console()
-    console.print(
+    out = console()
+    out.print(
         f"{summary['seeds']} seeds, {summary['steps']:,} node steps in {summary['seconds']} s: "
         f"{summary['seeds_per_s']} seeds/s, {summary['steps_per_s']:,} steps/s per core"
     )
     reached = [name for name, count in summary["probes"].items() if count]
-    console.print(f"{len(reached)} of {len(PROBES)} probes reached")
+    out.print(f"{len(reached)} of {len(PROBES)} probes reached")
     never = [name for name in PROBES if name not in reached]
     if never:
-        table = Table("never reached", "meaning")
-        for name in never:
-            table.add_row(name, PROBES[name])
-        console.print(table)
+        print_table(("never reached", "meaning"), [(name, PROBES[name]) for name in never])
     for failure in summary["failures"]:
-        console.print(f"VIOLATION seed {failure['seed']}  {failure['property']}: {failure['detail']}", style="bold red")
-        console.print(f"  to make it readable:  insync sim shrink {failure['seed']}")
+        out.print(f"VIOLATION seed {failure['seed']}  {failure['property']}: {failure['detail']}", style="bold red")
+        out.print(f"  to make it readable:  insync sim shrink {failure['seed']}")
     if not summary["failures"]:
-        console.print("no violation", style="bold green")
+        out.print("no violation", style="bold green")
 
 
 @app.command()
@@ -200,12 +197,11 @@ def _mutants(names: list[str]) -> list[Mutant]:
 
 
 def _print_mutants(rows: list[HuntResult]) -> None:
-    table = Table("mutant", "safeguard removed", "caught by", "seed")
-    for row in rows:
-        table.add_row(row.name, row.removes, row.property or "NOT CAUGHT", str(row.seed) if row.caught else "-")
-    console = Console()
-    console.print(table)
-    console.print(f"{sum(row.caught for row in rows)} of {len(rows)} caught")
+    print_table(
+        ("mutant", "safeguard removed", "caught by", "seed"),
+        [(row.name, row.removes, row.property or "NOT CAUGHT", row.seed if row.caught else None) for row in rows],
+    )
+    console().print(f"{sum(row.caught for row in rows)} of {len(rows)} caught")
 
 
 @app.command(name="scenario")

@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from insync.cli.completion import complete_topics
 from insync.cli.options import Interval
 from insync.cli.output import console, print_json, table, text
 from insync.cli.session import Session
@@ -47,7 +48,9 @@ class Frame:
 
 
 def top(
-    names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all.", autocompletion=complete_topics)
+    ] = None,
     interval: Interval = 1.0,
     frames: Annotated[int, typer.Option("--frames", min=0, metavar="N", help="Stop after N frames; 0: on Ctrl-C.")] = 0,
     internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from insync.cli.completion import complete_topics
 from insync.cli.exits import usage_error
 from insync.cli.output import console, print_json, print_rows, print_table, report
 from insync.cli.parsing import MAX_INT, numbers, pairs
@@ -19,7 +20,7 @@ app = typer.Typer(help="Topics and their configs.", no_args_is_help=True)
 OWN_CONFIG = 1
 """The config source of a topic's own configs."""
 
-Name = Annotated[str, typer.Argument(metavar="TOPIC")]
+Name = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topics)]
 
 
 @app.command()
@@ -76,7 +77,8 @@ def list_topics(
     """List topics, with the number of their partitions and of those with problems."""
     listed = [topic for topic in session.run(topics.describe) if internal or not topic.internal]
     columns = ("topic", "partitions", "replicas", "without leader", "under-replicated")
-    print_rows(columns, [_summary(topic) for topic in listed], as_json=session.as_json)
+    empty = "no topics; create one with `insync topic create NAME`"
+    print_rows(columns, [_summary(topic) for topic in listed], as_json=session.as_json, empty=empty)
 
 
 def _summary(topic: Topic) -> dict[str, Any]:
@@ -91,7 +93,9 @@ def _summary(topic: Topic) -> dict[str, Any]:
 
 @app.command()
 def describe(
-    names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all.", autocompletion=complete_topics)
+    ] = None,
     *,
     session: Session,
 ) -> None:
@@ -180,6 +184,8 @@ def alter(
 
 
 @app.command()
-def delete(names: Annotated[list[str], typer.Argument(metavar="TOPIC...")], *, session: Session) -> None:
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC", autocompletion=complete_topics)], *, session: Session
+) -> None:
     """Delete topics and all their records."""
     session.delete_all("topic", names, topics.delete)

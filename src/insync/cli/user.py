@@ -144,7 +144,9 @@ def list_users(*, session: Session) -> None:
         for name, credentials in listed.items()
         for mechanism, iterations in credentials.items()
     ]
-    print_rows(("user", "mechanism", "iterations"), rows, as_json=session.as_json)
+    print_rows(
+        ("user", "mechanism", "iterations"), rows, as_json=session.as_json, empty="no users that log in by SCRAM"
+    )
 
 
 @app.command()
