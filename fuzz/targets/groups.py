@@ -5,7 +5,6 @@ An input is a list of records: keys and values with their lengths.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from struct import pack
 
@@ -17,6 +16,7 @@ from insync.groups import records, subscription
 from insync.groups.config import GroupConfig
 from insync.groups.coordinator import Coordinator
 from insync.groups.records import CommittedOffset, OffsetKey, StoredGroup, StoredMember
+from insync.groups.shard import OnCommitted, OnDone
 from insync.sansio import Outbox
 from insync.wire.batch import Record
 from insync.wire.errors import ErrorCode
@@ -47,13 +47,7 @@ class _Log:
     """Commits every append at once."""
 
     def append(
-        self,
-        _partition: int,
-        _epoch: int,
-        _data: bytearray,
-        on_done: Callable[[ErrorCode, int, int], None],
-        on_committed: Callable[[int], None],
-        now: int,
+        self, _partition: int, _epoch: int, _data: bytearray, on_done: OnDone, on_committed: OnCommitted, now: int
     ) -> None:
         on_committed(now)
         on_done(ErrorCode.none, 0, now)

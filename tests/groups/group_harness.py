@@ -12,6 +12,7 @@ from typing import Any
 
 from insync.groups.config import GroupConfig
 from insync.groups.coordinator import Coordinator
+from insync.groups.shard import OnCommitted, OnDone
 from insync.sansio import UNKNOWN_CLIENT, Client, Note, Outbox, Reply
 from insync.wire import batch
 from insync.wire.errors import ErrorCode
@@ -34,9 +35,6 @@ DELAY = 3_000
 SESSION = 10_000
 REBALANCE = 60_000
 WALL = 1_700_000_000_000
-
-OnDone = Callable[[ErrorCode, int, int], None]
-OnCommitted = Callable[[int], None]
 
 
 class MemoryLog:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -11,6 +10,7 @@ from insync.groups import records
 from insync.groups.config import GroupConfig
 from insync.groups.coordinator import Coordinator
 from insync.groups.records import StoredGroup, StoredMember
+from insync.groups.shard import OnCommitted, OnDone
 from insync.sansio import Outbox
 from insync.wire import batch
 from insync.wire.batch import Record
@@ -32,13 +32,7 @@ class Log:
         self.stored: list[StoredGroup] = []
 
     def append(
-        self,
-        _partition: int,
-        _epoch: int,
-        data: bytearray,
-        on_done: Callable[[ErrorCode, int, int], None],
-        on_committed: Callable[[int], None],
-        now: int,
+        self, _partition: int, _epoch: int, data: bytearray, on_done: OnDone, on_committed: OnCommitted, now: int
     ) -> None:
         self.stored += [records.read_group(record.value or b"") for record in batch.records(data)]
         on_committed(now)

@@ -6,7 +6,7 @@ import functools
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -132,25 +132,25 @@ def stopped() -> typer.Exit:
 
 
 @contextmanager
-def output_errors_reported() -> Iterator[None]:
+def _as_usage_error(error_type: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except error_type as error:
+        raise usage_error(str(error)) from None
+
+
+def output_errors_reported() -> AbstractContextManager[None]:
     """Exit code 2 for a place that results cannot be written to."""
     from insync.pipeline.outputs import OutputError
 
-    try:
-        yield
-    except OutputError as error:
-        raise usage_error(str(error)) from None
+    return _as_usage_error(OutputError)
 
 
-@contextmanager
-def spark_errors_reported() -> Iterator[None]:
+def spark_errors_reported() -> AbstractContextManager[None]:
     """Exit code 2 if Spark cannot be started."""
     from insync.pipeline.spark_errors import SparkStartError
 
-    try:
-        yield
-    except SparkStartError as error:
-        raise usage_error(str(error)) from None
+    return _as_usage_error(SparkStartError)
 
 
 @contextmanager

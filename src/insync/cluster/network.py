@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from insync.cluster.faults import CLIENTS, NO_DELAY, Delay, Faults
 from insync.server import node_query
-from insync.server.network import Network
+from insync.server.network import Accept, Network
 from insync.server.peers import node_id_of_client
 
 if TYPE_CHECKING:
@@ -58,11 +58,7 @@ class CutNetwork(Network):
         await super().connect(peer, Link(self, self._loop, protocol, peer), host, port, tls)
 
     async def listen(
-        self,
-        accept: Callable[[], asyncio.Protocol],
-        sock: socket.socket,
-        backlog: int,
-        tls: TlsListener | None = None,
+        self, accept: Accept, sock: socket.socket, backlog: int, tls: TlsListener | None = None
     ) -> asyncio.Server:
         return await super().listen(lambda: Link(self, self._loop, accept(), None), sock, backlog, tls)
 

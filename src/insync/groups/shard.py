@@ -27,6 +27,10 @@ from insync.wire import batch
 from insync.wire.batch import NewRecord, Record
 from insync.wire.errors import ErrorCode, MalformedFrameError
 
+OnDone = Callable[[ErrorCode, int, int], None]
+"""(error, base offset, now): the result of an append."""
+OnCommitted = Callable[[int], None]
+"""(now): the records of an append are committed."""
 OnStored = Callable[[ErrorCode, int], None]
 """(outcome, now): the result of a write, as the client sees it."""
 
@@ -38,18 +42,12 @@ def _no_op() -> None:
 class OffsetsLog(Protocol):
     """Appends with acks=all to one partition of `__consumer_offsets`, in one leader epoch (G1).
 
-    `on_done(error, base_offset, now)` is called once. `on_committed(now)` is called when the records are committed, in
-    the order of the log: before `on_done`, or later if that reported a timeout or too few replicas (G2).
+    `on_done` is called once. `on_committed` is called when the records are committed, in the order of the log: before
+    `on_done`, or later if that reported a timeout or too few replicas (G2).
     """
 
     def append(
-        self,
-        partition: int,
-        epoch: int,
-        data: bytearray,
-        on_done: Callable[[ErrorCode, int, int], None],
-        on_committed: Callable[[int], None],
-        now: int,
+        self, partition: int, epoch: int, data: bytearray, on_done: OnDone, on_committed: OnCommitted, now: int
     ) -> None: ...
 
 

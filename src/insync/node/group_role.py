@@ -17,6 +17,7 @@ from uuid import UUID
 
 from insync.groups.config import OFFSETS_TOPIC
 from insync.groups.coordinator import Coordinator, partition_for
+from insync.groups.shard import OnCommitted, OnDone
 from insync.metadata.changes import Changes
 from insync.metadata.image import Image
 from insync.node.config import NodeConfig
@@ -67,13 +68,7 @@ class GroupRole:
         )
 
     def append(
-        self,
-        partition: int,
-        epoch: int,
-        data: bytearray,
-        on_done: Callable[[ErrorCode, int, int], None],
-        on_committed: Callable[[int], None],
-        now: int,
+        self, partition: int, epoch: int, data: bytearray, on_done: OnDone, on_committed: OnCommitted, now: int
     ) -> None:
         """The coordinator's `OffsetsLog`. G1: a decision of one epoch is not written in another."""
         leader = self._leader(partition)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from insync.node.apis import (
     acls,
@@ -67,30 +67,24 @@ class Handler:
     """Nodes send it on their own behalf. What they forward for clients is not among it."""
 
 
+class _Options(TypedDict, total=False):
+    """The fields of `Handler` that most APIs leave out."""
+
+    abandon: Callable[[BrokerRole, RequestAbandoned, int], None]
+    parts: Parts
+    between_nodes: bool
+
+
 def _on_any_node(
-    rights: Rights,
-    handle: Callable[[NodeView, Request, int], None],
-    *,
-    abandon: Callable[[BrokerRole, RequestAbandoned, int], None] | None = None,
-    parts: Parts | None = None,
-    between_nodes: bool = False,
+    rights: Rights, handle: Callable[[NodeView, Request, int], None], **options: Unpack[_Options]
 ) -> Handler:
-    return Handler(
-        role=Role.ANY, rights=rights, handle=handle, abandon=abandon, parts=parts, between_nodes=between_nodes
-    )
+    return Handler(role=Role.ANY, rights=rights, handle=handle, **options)
 
 
 def _on_brokers(
-    rights: Rights,
-    handle: Callable[[BrokerRole, Request, int], None],
-    *,
-    abandon: Callable[[BrokerRole, RequestAbandoned, int], None] | None = None,
-    parts: Parts | None = None,
-    between_nodes: bool = False,
+    rights: Rights, handle: Callable[[BrokerRole, Request, int], None], **options: Unpack[_Options]
 ) -> Handler:
-    return Handler(
-        role=Role.BROKER, rights=rights, handle=handle, abandon=abandon, parts=parts, between_nodes=between_nodes
-    )
+    return Handler(role=Role.BROKER, rights=rights, handle=handle, **options)
 
 
 def _decided_by_controller(api: ControllerApi) -> Handler:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from insync.server.tls_contexts import TlsListener, TlsPeers
 
+Accept = Callable[[], asyncio.Protocol]
+"""Makes the protocol of a connection."""
+
 
 class Network:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -25,12 +28,8 @@ class Network:
             await tls.connect(self._loop, protocol, host, port)
 
     async def listen(
-        self,
-        accept: Callable[[], asyncio.Protocol],
-        sock: socket.socket,
-        backlog: int,
-        tls: TlsListener | None = None,
+        self, accept: Accept, sock: socket.socket, backlog: int, tls: TlsListener | None = None
     ) -> asyncio.Server:
-        """Accept connections; `accept` makes the protocol of each."""
+        """Accept connections."""
         make = accept if tls is None else lambda: tls.wrap(accept())
         return await self._loop.create_server(make, sock=sock, backlog=backlog)

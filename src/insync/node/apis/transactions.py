@@ -63,14 +63,17 @@ def _pattern_error(pattern: str | None) -> ErrorCode:
 
 def describe(broker: BrokerRole, event: Request, now: int) -> None:
     request: describe_transactions.DescribeTransactionsRequest = event.request
-    states = tuple(_not_found(transactional_id) for transactional_id in request.transactional_ids)
+    states = tuple(
+        without_state(transactional_id, ErrorCode.transactional_id_not_found)
+        for transactional_id in request.transactional_ids
+    )
     answer = describe_transactions.DescribeTransactionsResponse(throttle_time=NO_DURATION, transaction_states=states)
     broker.out.reply(event.token, answer)
 
 
-def _not_found(transactional_id: str) -> describe_transactions.TransactionState:
+def without_state(transactional_id: str, error: ErrorCode) -> describe_transactions.TransactionState:
     return describe_transactions.TransactionState(
-        error_code=ErrorCode.transactional_id_not_found,
+        error_code=error,
         transactional_id=transactional_id,
         transaction_state="",
         transaction_timeout=NO_DURATION,

@@ -7,6 +7,7 @@ from typing import Any
 
 from insync.metadata import topic_names
 from insync.node.access import Access
+from insync.node.apis import transactions
 from insync.node.authorization.checks import Entries, Narrowed, NodeFacts, Outcome, Refused, Rights, may_on_topic
 from insync.node.authorization.errors import (
     CLUSTER_ERROR,
@@ -31,7 +32,7 @@ from insync.wire.messages import (
     offset_for_leader_epoch,
     produce,
 )
-from insync.wire.types import EPOCH, METADATA_TOPIC_ID, NO_DURATION
+from insync.wire.types import METADATA_TOPIC_ID, NO_DURATION
 
 ATTRIBUTES_AT, IS_TRANSACTIONAL = 22, 0x10
 """Where a batch says that it belongs to a transaction."""
@@ -248,16 +249,7 @@ _check_describe_transactions = Entries(
     asked="transactional_ids",
     answered="transaction_states",
     is_allowed=lambda name, access, node: access.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name),
-    refuse=lambda name: describe_transactions.TransactionState(
-        error_code=TRANSACTIONAL_ID_REFUSED,
-        transactional_id=name,
-        transaction_state="",
-        transaction_timeout=NO_DURATION,
-        transaction_start_time=EPOCH,
-        producer_id=0,
-        producer_epoch=0,
-        topics=(),
-    ),
+    refuse=lambda name: transactions.without_state(name, TRANSACTIONAL_ID_REFUSED),
     respond=lambda states: describe_transactions.DescribeTransactionsResponse(
         throttle_time=NO_DURATION, transaction_states=states
     ),
