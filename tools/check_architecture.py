@@ -14,8 +14,9 @@ from pathlib import Path
 
 import draw_architecture
 from import_graph import SOURCE
+from problems import report
 
-DOCUMENT = draw_architecture.DOCUMENT
+DOCUMENT = draw_architecture.BLOCK.document
 ROW = re.compile(r"^\| `(\w+)/` \|[^|]*\|([^|]*)\|$", re.MULTILINE)
 FILE = re.compile(r"`([\w/.]+\.py|[\w/]+/)`")
 SANSIO = SOURCE / "sansio.py"
@@ -28,7 +29,7 @@ def problems(root: Path = Path()) -> list[str]:
 
 
 def _picture(root: Path, text: str) -> Iterator[str]:
-    if draw_architecture.replace_block(text, draw_architecture.draw(root / SOURCE)) != text:
+    if draw_architecture.BLOCK.replace(text, draw_architecture.draw(root / SOURCE)) != text:
         yield f"{DOCUMENT}: the picture is out of date: python tools/draw_architecture.py --write"
 
 
@@ -104,10 +105,7 @@ CLAIMS: dict[str, Callable[[Path], int]] = {
 
 
 def main(root: Path = Path()) -> int:
-    lines = problems(root)
-    for line in lines:
-        print(line)
-    return 1 if lines else 0
+    return report(problems(root))
 
 
 if __name__ == "__main__":

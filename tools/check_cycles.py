@@ -9,13 +9,11 @@ import sys
 from pathlib import Path
 
 from import_graph import SOURCE, find_cycles, module_graph
+from problems import report
 
 
 def main(root: Path = SOURCE) -> int:
-    cycles = find_cycles(module_graph(root))
-    for cycle in cycles:
-        print(f"import cycle: {', '.join(cycle)}")
-    return 1 if cycles else 0
+    return report([f"import cycle: {', '.join(cycle)}" for cycle in find_cycles(module_graph(root))])
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from insync.wire.apis import APIS
+from problems import report
 
 SOURCE = Path("src/insync")
 PINNED = re.compile(r"kio\.schema\.\w+\.v\d+")
@@ -91,8 +92,7 @@ def main(root: Path = SOURCE) -> int:
             ]
         if name not in TABLES:
             problems += [f"{place}: {derive}" for place in check_lists(source, str(path))]
-    print("\n".join(problems), end="\n" if problems else "")
-    return 1 if problems else 0
+    return report(problems)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from problems import report
 
 SOURCE = Path("src/insync")
 CORE = (
@@ -234,31 +236,30 @@ def _is_set_type(annotation: ast.expr | None) -> bool:
 
 def _set_attributes(tree: ast.Module) -> set[str]:
     """Attributes that this file annotates as sets, or only ever assigns sets to."""
-    sets: set[str] = set()
-    others: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute):
-            (sets if _is_set_type(node.annotation) else others).add(node.target.attr)
-        elif isinstance(node, ast.Assign):
-            names = [target.attr for target in node.targets if isinstance(target, ast.Attribute)]
-            (sets if _makes_set(node.value) else others).update(names)
+    sets, others = _assigned(ast.walk(tree), lambda target: target.attr if isinstance(target, ast.Attribute) else None)
     return sets - others
 
 
 def _set_names(scope: ast.Module | ast.FunctionDef) -> set[str]:
     """Local names of this scope, parameters included, that hold nothing but sets."""
-    sets: set[str] = set()
-    others: set[str] = set()
+    sets, others = _assigned(_own_nodes(scope), lambda target: target.id if isinstance(target, ast.Name) else None)
     if isinstance(scope, ast.FunctionDef):
         for argument in (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs):
             (sets if _is_set_type(argument.annotation) else others).add(argument.arg)
-    for node in _own_nodes(scope):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            (sets if _is_set_type(node.annotation) else others).add(node.target.id)
-        elif isinstance(node, ast.Assign):
-            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-            (sets if _makes_set(node.value) else others).update(names)
     return sets - others
+
+
+def _assigned(nodes: Iterable[ast.AST], name_of: Callable[[ast.expr], str | None]) -> tuple[set[str], set[str]]:
+    """The targets of assignments that `name_of` names: those that get sets, and those that get anything else."""
+    sets: set[str] = set()
+    others: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.AnnAssign) and (name := name_of(node.target)) is not None:
+            (sets if _is_set_type(node.annotation) else others).add(name)
+        elif isinstance(node, ast.Assign):
+            names = [name for target in node.targets if (name := name_of(target)) is not None]
+            (sets if _makes_set(node.value) else others).update(names)
+    return sets, others
 
 
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
@@ -271,11 +272,10 @@ def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
 
 def main(root: Path = SOURCE) -> int:
     findings = [finding for path in core_files(root) for finding in check(path.read_text(encoding="utf-8"), str(path))]
-    for finding in findings:
-        print(finding)
+    exit_code = report(findings)
     if findings:
         print(f"\n{len(findings)} places where the core reaches outside or depends on hash order.")
-    return 1 if findings else 0
+    return exit_code
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from problems import report
+
 RULES = Path("docs/protocol/rules.md")
 WIRE_FACTS = Path("docs/wire.md")
 ADRS = Path("docs/adr")
@@ -186,10 +188,7 @@ def _ids(texts: Iterable[str]) -> set[str]:
 
 
 def main(root: Path = Path()) -> int:
-    problems = missing(root)
-    for problem in problems:
-        print(problem)
-    return 1 if problems else 0
+    return report(missing(root))
 
 
 if __name__ == "__main__":

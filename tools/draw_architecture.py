@@ -15,15 +15,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from import_graph import SOURCE, Graph, find_cycles, module_graph, package_graph
+from written_block import WrittenBlock
 
-DOCUMENT = Path("ARCHITECTURE.md")
-BEGIN = "<!-- packages: written by tools/draw_architecture.py --write -->"
-END = "<!-- end of packages -->"
+BLOCK = WrittenBlock(Path("ARCHITECTURE.md"), "packages", "draw_architecture.py")
 WIDTH = 100
 
 
 class ArchitectureError(Exception):
-    """The picture cannot be drawn, or there is no place for it."""
+    """The picture cannot be drawn."""
 
 
 def draw(root: Path = SOURCE) -> str:
@@ -40,15 +39,6 @@ def draw(root: Path = SOURCE) -> str:
     if cycles:
         raise ArchitectureError(f"packages import each other: {'; '.join(', '.join(cycle) for cycle in cycles)}")
     return "\n".join(["```", *_lines(packages), "", *_shared_lines(shared), "```"])
-
-
-def replace_block(text: str, picture: str) -> str:
-    """`text` with the picture between its markers."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ArchitectureError(f"{DOCUMENT} has no block between '{BEGIN}' and '{END}'")
-    return f"{before}{BEGIN}\n{picture}\n{END}{after}"
 
 
 def _lines(packages: Graph) -> list[str]:
@@ -93,12 +83,11 @@ def _level(package: str, packages: Mapping[str, set[str]]) -> int:
 
 def main(root: Path = Path()) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help=f"write the picture into {DOCUMENT}")
+    parser.add_argument("--write", action="store_true", help=f"write the picture into {BLOCK.document}")
     arguments = parser.parse_args()
     picture = draw(root / SOURCE)
     if arguments.write:
-        document = root / DOCUMENT
-        document.write_text(replace_block(document.read_text(encoding="utf-8"), picture), encoding="utf-8")
+        BLOCK.write(picture, root)
     else:
         print(picture)
     return 0

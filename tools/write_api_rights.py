@@ -12,10 +12,9 @@ from pathlib import Path
 
 from insync.node.handlers import HANDLERS
 from insync.wire.apis import APIS
+from written_block import WrittenBlock
 
-DOCUMENT = Path("docs/guides/security.md")
-BEGIN = "<!-- rights: written by tools/write_api_rights.py --write -->"
-END = "<!-- end of rights -->"
+BLOCK = WrittenBlock(Path("docs/guides/security.md"), "rights", "write_api_rights.py")
 
 
 def make_table() -> str:
@@ -27,19 +26,11 @@ def make_table() -> str:
     return "\n".join(lines)
 
 
-def replace_block(text: str, table: str) -> str:
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{DOCUMENT} has no block between '{BEGIN}' and '{END}'")
-    return f"{before}{begin}\n{table}\n{end}{after}"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="The table of what each API needs.")
-    parser.add_argument("--write", action="store_true", help=f"Write it to {DOCUMENT}.")
+    parser.add_argument("--write", action="store_true", help=f"Write it to {BLOCK.document}.")
     if parser.parse_args().write:
-        DOCUMENT.write_text(replace_block(DOCUMENT.read_text(encoding="utf-8"), make_table()), encoding="utf-8")
+        BLOCK.write(make_table())
     else:
         print(make_table())
     return 0

@@ -10,6 +10,7 @@ import check_architecture
 import check_cycles
 import draw_architecture
 from import_graph import find_cycles, module_graph, package_graph
+from written_block import NoBlockError
 
 
 @pytest.fixture
@@ -88,11 +89,11 @@ def test_packages_that_import_each_other_cannot_be_drawn(source: Path) -> None:
 
 
 def test_the_picture_goes_between_its_markers() -> None:
-    text = f"before\n{draw_architecture.BEGIN}\nold\n{draw_architecture.END}\nafter\n"
-    new = draw_architecture.replace_block(text, "new")
+    text = f"before\n{draw_architecture.BLOCK.begin}\nold\n{draw_architecture.BLOCK.end}\nafter\n"
+    new = draw_architecture.BLOCK.replace(text, "new")
     assert new == text.replace("old", "new")
-    with pytest.raises(draw_architecture.ArchitectureError, match="no block"):
-        draw_architecture.replace_block("nothing", "new")
+    with pytest.raises(NoBlockError, match="no block"):
+        draw_architecture.BLOCK.replace("nothing", "new")
 
 
 # --- the document -----------------------------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ def document(source: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A document that agrees with the source tree."""
     monkeypatch.setattr(check_architecture, "CLAIMS", {r"fewer than (\d+) lines": check_architecture.count_lines})
     root = source.parent.parent
-    picture = f"{draw_architecture.BEGIN}\n{draw_architecture.draw(source)}\n{draw_architecture.END}\n"
+    picture = f"{draw_architecture.BLOCK.begin}\n{draw_architecture.draw(source)}\n{draw_architecture.BLOCK.end}\n"
     path = root / "ARCHITECTURE.md"
     path.write_text(f"{picture}{TABLE}fewer than 50 lines: `sansio.py` has Timer and Send; `wire/codec.py`\n")
     assert check_architecture.problems(root) == []

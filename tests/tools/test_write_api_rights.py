@@ -11,5 +11,5 @@ REPOSITORY = Path(__file__).parents[2]
 
 def test_the_guide_has_the_rights_that_each_api_needs() -> None:
     """A1. If it fails: python tools/write_api_rights.py --write"""
-    text = (REPOSITORY / write_api_rights.DOCUMENT).read_text(encoding="utf-8")
-    assert write_api_rights.replace_block(text, write_api_rights.make_table()) == text
+    text = (REPOSITORY / write_api_rights.BLOCK.document).read_text(encoding="utf-8")
+    assert write_api_rights.BLOCK.replace(text, write_api_rights.make_table()) == text
