@@ -28,6 +28,7 @@ from interop.java.authorization_bodies import TopicId, creations
 from interop.java.authorization_probes import PROBES, Probe
 from interop.java.authorization_users import EXISTING, EXISTING_GROUPS, USERS, acls
 from interop.java.node_processes import HOST, Node
+from tests.authorizer_settings import authorizer_settings
 
 ADMIN, NODE = "admin", "node"
 ANSWER_TIMEOUT_S = 10.0
@@ -73,8 +74,7 @@ def properties(ports: list[int], data: Path, allow_everyone: bool = False) -> st
         "listener.name.clients.scram-sha-256.sasl.jaas.config": (
             "org.apache.kafka.common.security.scram.ScramLoginModule required;"
         ),
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": f"User:{ADMIN};User:{NODE}",
+        **authorizer_settings(ADMIN, NODE),
         "allow.everyone.if.no.acl.found": "true" if allow_everyone else "false",
         "log.dirs": str(data),
         "log.retention.ms": "-1",

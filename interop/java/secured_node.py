@@ -24,6 +24,7 @@ from insync.client.request_builder import build_request
 from insync.server.storage_format import format_directory, new_cluster_id
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
+from tests.authorizer_settings import authorizer_settings
 
 HOST = "127.0.0.1"
 ADMIN = "admin"
@@ -79,8 +80,7 @@ class SecuredNode:
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas,
             "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.controller.plain.sasl.jaas.config": jaas,
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": f"User:{ADMIN}",
+            **authorizer_settings(ADMIN),
             "log.dirs": str(self.directory / "data"),
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "1",

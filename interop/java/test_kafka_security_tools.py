@@ -8,16 +8,12 @@ import pytest
 
 from insync.server.local_cluster import LocalCluster
 from interop.java.kafka_tools import CLASSES, Tools, run
-
-SETTINGS = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
+from tests.authorizer_settings import authorizer_settings
 
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[LocalCluster]:
-    with LocalCluster(brokers=1, settings=SETTINGS) as local:
+    with LocalCluster(brokers=1, settings=authorizer_settings("ANONYMOUS")) as local:
         yield local
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from interop.java import node_processes
 from interop.java.kafka_tools import TIMEOUT_S, Tools, run_program
+from tests.authorizer_settings import authorizer_settings
 
 TLS = Path(__file__).parents[2] / "tests" / "data" / "tls"
 HOST = node_processes.HOST
@@ -58,8 +59,7 @@ def properties(ports: list[int], data: Path) -> str:
         "ssl.truststore.location": str(TLS / "ca.pem"),
         "listener.name.certificates.ssl.client.auth": "required",
         "ssl.principal.mapping.rules": "RULE:^CN=([a-z]+)$/$1/,DEFAULT",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:admin",
+        **authorizer_settings("admin"),
         "log.dirs": str(data),
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": "1",

@@ -13,32 +13,19 @@ from pyspark.sql import SparkSession
 
 from insync.client import apis, connection, topics
 from insync.client.client import BROKERS_ONLY, Client
-from insync.client.errors import ClientError, ConnectionLostError
+from insync.client.errors import ConnectionLostError
 from insync.client.settings import ClientSettings
 from insync.client.sync_client import SyncClient
 from interop.spark.secured_kafka import MECHANISMS, SESSION_MS, TLS, SecuredKafka, login_settings, tls_settings
+from tests.client.login_errors import list_topics, login_error
 
 COUNT = 1_000
-MAX_FAILURE_S = 20.0
 
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[SecuredKafka]:
     with SecuredKafka() as broker:
         yield broker
-
-
-def list_topics(bootstrap: str, settings: dict[str, str]) -> list[str]:
-    with SyncClient(bootstrap, timeout_s=60.0, settings=ClientSettings.of(settings)) as client:
-        return [topic.name for topic in client.call(topics.describe)]
-
-
-def error_of(bootstrap: str, settings: dict[str, str]) -> str:
-    started = time.monotonic()
-    with pytest.raises(ClientError) as caught:
-        list_topics(bootstrap, settings)
-    assert time.monotonic() - started < MAX_FAILURE_S
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -85,12 +72,12 @@ def test_a_client_needs_a_certificate_if_the_listener_asks_for_one(kafka: Secure
     certificate = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(TLS / "client.pem")}
     with_certificate = list_topics(kafka.certificates, {**tls_settings(), **certificate})
     assert with_certificate == list_topics(kafka.bootstrap, {})
-    assert "ssl.keystore.location" in error_of(kafka.certificates, tls_settings())
+    assert "ssl.keystore.location" in str(login_error(kafka.certificates, tls_settings()))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_wrong_password_is_an_error_that_does_not_show_it(kafka: SecuredKafka, mechanism: str) -> None:
-    message = error_of(kafka.users, login_settings(mechanism, "guess"))
+    message = str(login_error(kafka.users, login_settings(mechanism, "guess")))
     assert f"rejected user 'alice' with {mechanism}" in message
     assert "guess" not in message
 
@@ -98,8 +85,8 @@ def test_a_wrong_password_is_an_error_that_does_not_show_it(kafka: SecuredKafka,
 def test_errors_for_the_wrong_listener_name_the_setting(kafka: SecuredKafka) -> None:
     stranger = {"ssl.truststore.location": str(TLS / "stranger.pem")}
     plain = {**login_settings("PLAIN"), "security.protocol": "SASL_PLAINTEXT"}
-    assert "does not speak TLS" in error_of(kafka.bootstrap, tls_settings())
-    assert "does not use SASL" in error_of(kafka.bootstrap, plain)
-    assert "security.protocol" in error_of(kafka.users, {})
-    assert "requires authentication (set security.protocol)" in error_of(kafka.users, tls_settings())
-    assert "ssl.truststore.location" in error_of(kafka.users, {**login_settings("PLAIN"), **stranger})
+    assert "does not speak TLS" in str(login_error(kafka.bootstrap, tls_settings()))
+    assert "does not use SASL" in str(login_error(kafka.bootstrap, plain))
+    assert "security.protocol" in str(login_error(kafka.users, {}))
+    assert "requires authentication (set security.protocol)" in str(login_error(kafka.users, tls_settings()))
+    assert "ssl.truststore.location" in str(login_error(kafka.users, {**login_settings("PLAIN"), **stranger}))

@@ -19,20 +19,17 @@ from confluent_kafka.admin import (
 from kafka import admin as python_admin
 
 from insync.server.local_cluster import LocalCluster
+from tests.authorizer_settings import authorizer_settings
 from tests.insync_command import InsyncCommand
 
 TIMEOUT_S = 20
 ANY: Any = None
 """In a filter of librdkafka; its types say str."""
-SETTINGS = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS;User:root",
-}
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(brokers=1, settings=SETTINGS) as local:
+    with LocalCluster(brokers=1, settings=authorizer_settings("ANONYMOUS", "root")) as local:
         yield local
 
 

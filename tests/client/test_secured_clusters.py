@@ -15,7 +15,7 @@ from insync.cli.main import app
 from insync.client import producer, topics
 from insync.client.client import Client
 from insync.client.consumer import Reader
-from insync.client.errors import AccessDeniedError, ClientError
+from insync.client.errors import AccessDeniedError
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.client.sync_client import SyncClient
 from insync.metadata.security_records import to_scram_record
@@ -25,6 +25,7 @@ from insync.server.cluster_layout import data_directory
 from insync.server.local_ports import HOST
 from insync.server.storage_format import BOOTSTRAP_CHECKPOINT
 from insync.wire.batch import NewRecord
+from tests.client.login_errors import QUICK_S, TIMEOUT_S, list_topics, login_error
 from tests.server.listener_cluster import ListenerCluster
 from tests.server.server_harness import Topic, metric
 from tests.tls_files import TLS
@@ -59,8 +60,6 @@ SETTINGS = {
         for name in ("login", "open", "short")
     },
 }
-QUICK_S = 20.0
-"""Far below the clients' timeout of 60 s: the error was not retried."""
 
 
 class ClientCluster(ListenerCluster):
@@ -111,23 +110,17 @@ def login(
     }
 
 
-def describe(bootstrap: str, settings: dict[str, str]) -> list[str]:
-    with SyncClient(bootstrap, timeout_s=60.0, settings=ClientSettings.of(settings)) as client:
-        return [topic.name for topic in client.call(topics.describe)]
-
-
 def refusal(bootstrap: str, settings: dict[str, str]) -> str:
     """The error, which must come soon, with uvloop and with asyncio's own loop."""
-    started = time.monotonic()
-    with pytest.raises(ClientError) as caught:
-        describe(bootstrap, settings)
-    message = str(caught.value)
+    error = login_error(bootstrap, settings)
+    message = str(error)
 
     async def connect() -> None:
-        async with Client.connect(bootstrap, timeout_s=60.0, settings=ClientSettings.of(settings)):
+        async with Client.connect(bootstrap, timeout_s=TIMEOUT_S, settings=ClientSettings.of(settings)):
             pass
 
-    with pytest.raises(type(caught.value)) as other:
+    started = time.monotonic()
+    with pytest.raises(type(error)) as other:
         asyncio.run(connect())
     assert str(other.value) == message
     assert time.monotonic() - started < QUICK_S
@@ -147,7 +140,7 @@ def refusal(bootstrap: str, settings: dict[str, str]) -> str:
     ],
 )
 def test_tls_with_an_authority_from_a_file_or_inline(cluster: ClientCluster, trust: dict[str, str]) -> None:
-    assert describe(cluster.bootstrap_of("TLS"), {"security.protocol": "SSL", **trust}) == ["orders"]
+    assert list_topics(cluster.bootstrap_of("TLS"), {"security.protocol": "SSL", **trust}) == ["orders"]
 
 
 @pytest.mark.parametrize(
@@ -156,12 +149,12 @@ def test_tls_with_an_authority_from_a_file_or_inline(cluster: ClientCluster, tru
 )
 def test_users_log_in(cluster: ClientCluster, mechanism: str, user: str) -> None:
     logins = cluster.count("successful_authentications", "LOGIN")
-    assert describe(cluster.bootstrap_of("LOGIN"), login(user, mechanism=mechanism)) == ["orders"]
+    assert list_topics(cluster.bootstrap_of("LOGIN"), login(user, mechanism=mechanism)) == ["orders"]
     assert logins() >= 1
 
 
 def test_users_log_in_without_tls(cluster: ClientCluster) -> None:
-    assert describe(cluster.bootstrap_of("OPEN"), login(tls=False)) == ["orders"]
+    assert list_topics(cluster.bootstrap_of("OPEN"), login(tls=False)) == ["orders"]
 
 
 @pytest.mark.parametrize(
@@ -178,12 +171,12 @@ def test_users_log_in_without_tls(cluster: ClientCluster) -> None:
     ids=["file", "locked file", "inline"],
 )
 def test_brokers_may_require_a_client_certificate(cluster: ClientCluster, identity: dict[str, str]) -> None:
-    assert describe(cluster.bootstrap_of("MUTUAL"), {"security.protocol": "SSL", **CA, **identity}) == ["orders"]
+    assert list_topics(cluster.bootstrap_of("MUTUAL"), {"security.protocol": "SSL", **CA, **identity}) == ["orders"]
 
 
 def test_a_name_that_is_not_in_the_certificate_can_be_allowed(cluster: ClientCluster) -> None:
     settings = {"security.protocol": "SSL", **CA, "ssl.endpoint.identification.algorithm": ""}
-    assert describe(cluster.bootstrap_of("ELSEWHERE"), settings) == ["orders"]
+    assert list_topics(cluster.bootstrap_of("ELSEWHERE"), settings) == ["orders"]
 
 
 def test_a_busy_client_reauthenticates_before_the_session_ends(cluster: ClientCluster) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from insync.columnar.columns import Columns
+from insync.columnar.columns import BinaryColumn, Columns, HeadersColumn
 
 _PRIME = np.uint64(0x100000001B3)
 _BASIS = np.uint64(0xCBF29CE484222325)
@@ -20,47 +20,30 @@ _MIX = np.uint64(0xFF51AFD7ED558CCD)
 def compute_digests(columns: Columns, rows: Any) -> Any:
     """One for each of `rows`, in their order."""
     digests = np.empty(len(rows), np.uint64)
-    names = columns.headers.names
-    _fill(rows, *columns.keys, *columns.values, columns.headers.at, *names, *columns.headers.contents, digests)
+    _fill(rows, columns.keys, columns.values, columns.headers, digests)
     return digests
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _add_bytes(state: Any, at: Any, data: Any, known: Any, i: int) -> Any:
+def _add_bytes(state: Any, column: BinaryColumn, i: int) -> Any:
     """Continue the digest with a byte string and its length; a null differs from an empty string."""
-    if not known[i]:
+    if not column.known[i]:
         return (state ^ np.uint64(1)) * _MIX
-    begin, end = np.int64(at[i]), np.int64(at[i + 1])
+    begin, end = np.int64(column.at[i]), np.int64(column.at[i + 1])
     state = (state ^ np.uint64(end - begin + 2)) * _MIX
     state ^= state >> np.uint64(29)
     for p in range(begin, end):
-        state = (state ^ np.uint64(data[p])) * _PRIME
+        state = (state ^ np.uint64(column.bytes[p])) * _PRIME
     return state
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _fill(
-    rows: Any,
-    key_at: Any,
-    key_bytes: Any,
-    key_known: Any,
-    value_at: Any,
-    value_bytes: Any,
-    value_known: Any,
-    list_at: Any,
-    name_at: Any,
-    name_bytes: Any,
-    name_known: Any,
-    content_at: Any,
-    content_bytes: Any,
-    content_known: Any,
-    digests: Any,
-) -> None:
+def _fill(rows: Any, keys: BinaryColumn, values: BinaryColumn, headers: HeadersColumn, digests: Any) -> None:
     for n in range(len(rows)):
         row = rows[n]
-        state = _add_bytes(_BASIS, key_at, key_bytes, key_known, row)
-        state = _add_bytes(state, value_at, value_bytes, value_known, row)
-        for h in range(np.int64(list_at[row]), np.int64(list_at[row + 1])):
-            state = _add_bytes(state, name_at, name_bytes, name_known, h)
-            state = _add_bytes(state, content_at, content_bytes, content_known, h)
+        state = _add_bytes(_BASIS, keys, row)
+        state = _add_bytes(state, values, row)
+        for h in range(np.int64(headers.at[row]), np.int64(headers.at[row + 1])):
+            state = _add_bytes(state, headers.names, h)
+            state = _add_bytes(state, headers.contents, h)
         digests[n] = state ^ (state >> np.uint64(32))

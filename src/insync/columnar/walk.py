@@ -119,6 +119,7 @@ def walk_records(
             if offset < low or offset >= high:
                 at = stop
                 continue
+            # Key and value are written out: as one function they take twice as long.
             size, at = _varint(data, at, stop)
             if at < 0:
                 bad = BAD_VARINT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from insync.groups.group import NO_GENERATION, Group
+from insync.groups.group import Group
 from insync.groups.member import Member
 from insync.sansio import Outbox
 from insync.wire.errors import ErrorCode
@@ -40,15 +40,9 @@ def _members(group: Group) -> tuple[join_group.JoinGroupResponseMember, ...]:
 
 
 def join_error(member_id: str, error: ErrorCode) -> join_group.JoinGroupResponse:
+    """By default it has no generation and no protocol type."""
     return join_group.JoinGroupResponse(
-        throttle_time=NO_DURATION,
-        error_code=error,
-        generation_id=NO_GENERATION,
-        protocol_type=None,
-        protocol_name=None,
-        leader="",
-        member_id=member_id,
-        members=(),
+        throttle_time=NO_DURATION, error_code=error, protocol_name=None, leader="", member_id=member_id, members=()
     )
 
 

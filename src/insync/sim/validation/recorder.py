@@ -28,6 +28,7 @@ from insync.wire.errors import ErrorCode
 from insync.wire.types import ZERO_UUID
 
 Original = Callable[..., Any]
+OnAnswered = Callable[[PartitionRecorder, Proposal, Step], None]
 
 
 class Recorder:
@@ -209,8 +210,10 @@ class Recorder:
             "replication.leader:Leader.append": self._on_append,
             "replication.leader:Leader.record_fetch": self._on_record_fetch,
             "replication.leader:Leader._propose": self._on_propose,
-            "replication.leader:Leader.accept_proposal": self._on_accepted,
-            "replication.leader:Leader.revert_proposal": self._on_reverted,
+            "replication.leader:Leader.accept_proposal": partial(
+                self._on_answered, PartitionRecorder.proposal_accepted
+            ),
+            "replication.leader:Leader.revert_proposal": partial(self._on_answered, PartitionRecorder.proposal_refused),
             "replication.leader:Leader.withdraw_proposal": self._on_withdraw,
             "replication.alter_partition:AlterPartitionSender._make_request": self._on_send_proposals,
             "replication.fetcher:Fetcher._make_request": self._on_send_fetch,
@@ -261,20 +264,12 @@ class Recorder:
         recorder.proposed(broker, leader.isr_state, "ProposeIsr")
         return result
 
-    def _on_accepted(self, original: Original, leader: Any, proposal: Proposal, *args: Any) -> Any:
+    def _on_answered(self, on_kept: OnAnswered, original: Original, leader: Any, proposal: Proposal, *args: Any) -> Any:
+        """`on_kept`: what the recorder of the partition does if the leader keeps to the answer."""
         recorder = self._of(leader.replica.key)
         if recorder is None:
             return original(leader, proposal, *args)
-        on_kept = partial(recorder.proposal_accepted, proposal)
-        with recorder.step("ProposalAnswered", leader._state.broker_id, on_kept):
-            return original(leader, proposal, *args)
-
-    def _on_reverted(self, original: Original, leader: Any, proposal: Proposal, *args: Any) -> Any:
-        recorder = self._of(leader.replica.key)
-        if recorder is None:
-            return original(leader, proposal, *args)
-        on_kept = partial(recorder.proposal_refused, proposal)
-        with recorder.step("ProposalAnswered", leader._state.broker_id, on_kept):
+        with recorder.step("ProposalAnswered", leader._state.broker_id, partial(on_kept, recorder, proposal)):
             return original(leader, proposal, *args)
 
     def _on_withdraw(self, original: Original, leader: Any, *args: Any) -> Any:
