@@ -22,7 +22,7 @@ PARTS = tuple(f"{CLUSTER}.{group}" for group in ("startup", "load", "tail", "cpu
 WORST_WAIT = "cluster.worst_wait"
 SECURITY = "security"
 SPARK = "spark"
-SPARK_PARTS = tuple(f"{SPARK}.{part}" for part in ("decode", "rows", "files", "scale", "campaign"))
+SPARK_PARTS = tuple(f"{SPARK}.{part}" for part in ("decode", "rows", "files", "scale", "mirror", "campaign"))
 BENCHMARKS = (*ALONE, *ALONE_IF_NAMED, CLUSTER, *PARTS, WORST_WAIT, SECURITY, SPARK, *SPARK_PARTS)
 
 

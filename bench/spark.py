@@ -1,9 +1,10 @@
 """Spark on the log: decoding alone; rows per second of the source beside Spark's own connector, Parquet and a plain
-consumer; the log's files; the archive; how it grows; and the campaign on one core and on two.
+consumer; the log's files; the archive; how it grows; topics into another cluster; and the campaign on one core and on
+two.
 
     python bench/spark.py [--quick] [--without-kafka] [--json FILE] [PART...]
 
-Parts are decode, rows, files, scale and campaign.
+Parts are decode, rows, files, scale, mirror and campaign.
 
 One broker and `local[2]` on one machine. Aims, on two cores that nobody else uses and with Spark warm: at least the
 connector's rows per second, source to noop 1.5 Mrow/s and archive 2 Mrow/s of 100 B records; nothing that grows faster
@@ -22,6 +23,7 @@ from pathlib import Path
 import spark_campaign
 import spark_decode
 import spark_growth
+import spark_mirror
 import spark_topics
 from common import table
 from spark_measure import Sample
@@ -32,7 +34,7 @@ from insync.pipeline.session import open_session
 from insync.testing import Cluster
 
 JARS = Path(__file__).parents[1] / "build" / "spark-kafka"
-PARTS = ("decode", "rows", "files", "scale", "campaign")
+PARTS = ("decode", "rows", "files", "scale", "mirror", "campaign")
 QUICK, FULL = 200_000, 2_000_000
 """Rows of 100 B; of 1 KB half as many."""
 
@@ -71,6 +73,8 @@ def _with_spark(directory: Path, jars: list[Path], parts: list[str], quick: bool
                 results["files"] = spark_growth.files(cluster, queries, rows)
             if "scale" in parts:
                 results["scale"] = spark_growth.scale(cluster, queries, rows)
+            if "mirror" in parts:
+                results["mirror"] = spark_mirror.measured(spark, cluster, queries, directory, rows, **runs)
     finally:
         spark.stop()
 
