@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from insync.pipeline.fenced_sender import SEQUENCES, Producer, Written, advance
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from insync.client.errors import ErrorCode
+from insync.pipeline.fenced_sender import SEQUENCES, Producer, Sender, Written, advance
 from insync.wire import batch
 
 OURS = Producer(7, 0)
@@ -48,3 +53,61 @@ def test_sequences_wrap_around() -> None:
 
 def test_a_batch_counted_before_its_offset_was_known_counts_once() -> None:
     assert advance(Written(9, 10), batches((10, 7, 0, 5)), OURS) == (Written(9, 15), 15)
+
+
+class ForgetfulBroker:
+    """A leader that does not know the producer: it accepts any first sequence. It refuses its first request."""
+
+    timeout_s = 5.0
+
+    def __init__(self) -> None:
+        self.log: list[bytes] = []
+        self._requests = 0
+
+    async def retry(self, attempt: Any) -> Any:
+        return await attempt()
+
+    async def call(self, api: object, values: Any) -> Any:
+        self._requests += 1
+        number = self._requests
+        await asyncio.sleep(0)
+        data = values["topic_data"][0]["partition_data"][0]["records"]
+        sequence = batch.read_header(data).base_sequence
+        last = batch.read_header(self.log[-1]).last_sequence if self.log else None
+        error = ErrorCode.none
+        if number == 1:
+            error = ErrorCode.not_enough_replicas
+        elif last is not None and sequence != last + 1:
+            error = ErrorCode.out_of_order_sequence_number
+        else:
+            self.log.append(data)
+        stored = SimpleNamespace(error_code=error, base_offset=sequence, error_message=None)
+        return SimpleNamespace(responses=[SimpleNamespace(partition_responses=[stored])])
+
+
+class SenderToBroker(Sender):
+    """Finds the leader and what it has without a cluster."""
+
+    async def _connect(self) -> Any:
+        return self._client
+
+    async def _find_written(self) -> Written:
+        written = Written(0, 0)
+        for data in self._client.log:  # type: ignore[attr-defined]
+            written, _ = advance(written, data, OURS)
+        return written
+
+
+def test_no_batch_is_stored_where_the_first_was_refused() -> None:
+    """P4: a broker without the producer's state cannot tell that a batch is missing before the one it gets."""
+    broker = ForgetfulBroker()
+
+    async def send() -> Written:
+        sender = SenderToBroker(broker, ("t", 0), "", OURS, Written(0, 0))  # type: ignore[arg-type]
+        for position in range(0, 50, 5):
+            await sender.put(batches((position, 7, position, 5)), position, 5)
+        await sender.drain()
+        return sender.written
+
+    assert asyncio.run(send()) == Written(50, 50)
+    assert [batch.read_header(data).base_sequence for data in broker.log] == list(range(0, 50, 5))

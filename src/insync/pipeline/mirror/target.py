@@ -17,6 +17,7 @@ from insync.client.sync_client import SyncClient
 from insync.pipeline.mirror.batches import BatchLimits
 from insync.pipeline.mirror.errors import MirrorError
 from insync.pipeline.mirror.state import MirroredTopic, MirrorState
+from insync.pipeline.text import pluralize
 
 MERGED_BYTES = 512 << 10
 _HEADER_BYTES = 1024
@@ -102,8 +103,8 @@ class MirrorTargets:
         needed, existing = len(topic.partitions), len(target.partitions)
         if existing > needed:
             raise MirrorError(
-                f"topic '{target.name}' of the target has {existing} partitions and '{topic.name}' has {needed}: "
-                "a mirror writes partition to partition"
+                f"topic '{target.name}' of the target has {pluralize(existing, 'partition')} and '{topic.name}' "
+                f"has {needed}: a mirror writes partition to partition"
             )
         if existing < needed:
             if not self._settings.create:
@@ -112,7 +113,9 @@ class MirrorTargets:
                     "forbids adding the others"
                 )
             self._target.call(lambda cluster: topics.create_partitions(cluster, target.name, needed))
-            self.notes.append(f"topic '{target.name}': {existing} partitions became {needed}, as in the source")
+            self.notes.append(
+                f"topic '{target.name}': {pluralize(existing, 'partition')} became {needed}, as in the source"
+            )
             target = self._target.call(lambda cluster: topics.describe_one(cluster, target.name))
         if topic.name not in self.topics:
             chosen = self._chosen_configs(topic.name)
