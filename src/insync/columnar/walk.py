@@ -37,7 +37,7 @@ def copy_bytes(typing_context: Any, target: Any, to: Any, source: Any, at: Any, 
 
 
 @njit(cache=True, inline="always")  # type: ignore[untyped-decorator]
-def _varint(data: Any, at: int, end: int) -> Any:
+def read_varint(data: Any, at: int, end: int) -> Any:
     """(value, position after it); the position is -1 if the varint does not end before `end`."""
     if at < end and data[at] < 128:  # nearly always
         byte = np.int64(data[at])
@@ -99,7 +99,7 @@ def walk_records(
         first_row, first_header = row, headers
         bad = GOOD
         for _ in range(count):
-            length, at = _varint(data, at, end)
+            length, at = read_varint(data, at, end)
             if at < 0:
                 bad = BAD_VARINT
                 break
@@ -107,11 +107,11 @@ def walk_records(
             if length < 1 or stop > end:
                 bad = BAD_LENGTH
                 break
-            delta, at = _varint(data, at + 1, stop)
+            delta, at = read_varint(data, at + 1, stop)
             if at < 0:
                 bad = BAD_VARINT
                 break
-            index, at = _varint(data, at, stop)
+            index, at = read_varint(data, at, stop)
             if at < 0:
                 bad = BAD_VARINT
                 break
@@ -120,7 +120,7 @@ def walk_records(
                 at = stop
                 continue
             # Key and value are written out: as one function they take twice as long.
-            size, at = _varint(data, at, stop)
+            size, at = read_varint(data, at, stop)
             if at < 0:
                 bad = BAD_VARINT
                 break
@@ -136,7 +136,7 @@ def walk_records(
                 key_at[row + 1] = used
             if size > 0:
                 at += size
-            size, at = _varint(data, at, stop)
+            size, at = read_varint(data, at, stop)
             if at < 0:
                 bad = BAD_VARINT
                 break
@@ -155,12 +155,12 @@ def walk_records(
             if want_time:
                 timestamps[row] = base_time + delta
             if want_headers:
-                many, at = _varint(data, at, stop)
+                many, at = read_varint(data, at, stop)
                 if at < 0 or many < 0 or many > stop - at:
                     bad = BAD_LENGTH
                     break
                 for _ in range(many):
-                    size, at = _varint(data, at, stop)
+                    size, at = read_varint(data, at, stop)
                     if at < 0 or size < 0 or size > stop - at:
                         bad = BAD_LENGTH
                         break
@@ -170,7 +170,7 @@ def walk_records(
                     copy_bytes(name_bytes, used, data, at, size)
                     name_at[headers + 1] = used + size
                     at += size
-                    size, at = _varint(data, at, stop)
+                    size, at = read_varint(data, at, stop)
                     if at < 0 or size > stop - at:
                         bad = BAD_LENGTH
                         break
@@ -211,4 +211,4 @@ def _clear_bits(bits: Any, first: int, end: int) -> None:
         bits[index >> 3] &= np.uint8(~(1 << (index & 7)) & 0xFF)
 
 
-__all__ = ["BAD_COUNT", "BAD_LENGTH", "BAD_VARINT", "GOOD", "REASONS", "copy_bytes", "walk_records"]
+__all__ = ["BAD_COUNT", "BAD_LENGTH", "BAD_VARINT", "GOOD", "REASONS", "copy_bytes", "read_varint", "walk_records"]
