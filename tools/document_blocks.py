@@ -43,6 +43,7 @@ NEEDS = (JAVA, KAFKA)
 REASONS = (
     "changes the clone",
     "needs a package index",
+    "needs a schema registry",
     "needs a Spark cluster",
     "takes too long",
 )

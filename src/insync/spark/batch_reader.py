@@ -16,25 +16,30 @@ from insync.client.offsets import EARLIEST, LATEST
 from insync.spark.cluster_snapshot import ClusterSnapshot, clamp_to_log, snapshot_cluster
 from insync.spark.cluster_view import ClusterView
 from insync.spark.conditions import Conditions, is_pushing_filters
-from insync.spark.executor import read_offsets
+from insync.spark.executor import decode_rows, read_offsets
 from insync.spark.lake_view import open_view, plan_lake_tasks
 from insync.spark.option_values import OptionError
 from insync.spark.planning import OffsetRange
 from insync.spark.source_options import Position, SourceOptions
 from insync.spark.task_planning import PlannedPartitions, plan_tasks
+from insync.spark.typed_options import TypedColumns
 
 _DEFAULT_START, _DEFAULT_END = "'startingOffsets' is 'earliest'", "'endingOffsets' is 'latest'"
 
 
-def make_batch_reader(options: SourceOptions, columns: tuple[str, ...]) -> BatchReader:
+def make_batch_reader(
+    options: SourceOptions, columns: tuple[str, ...], typed: TypedColumns | None = None
+) -> BatchReader:
+    """`columns` are those of the log that the query needs; `typed` says what becomes of them."""
     is_pushing = options.push_filters and is_pushing_filters()
-    return PushDownBatchReader(options, columns) if is_pushing else BatchReader(options, columns)
+    return (PushDownBatchReader if is_pushing else BatchReader)(options, columns, typed)
 
 
 class BatchReader(DataSourceReader):
-    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...], typed: TypedColumns | None = None) -> None:
         self._options = options
         self._columns = columns
+        self._typed = typed
         self._conditions = Conditions()
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -45,7 +50,7 @@ class BatchReader(DataSourceReader):
             view.close()
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_offsets(partition)
+        return decode_rows(read_offsets(partition), self._typed)
 
     def _plan_tasks(self, view: ClusterView) -> list[InputPartition]:
         options = self._options

@@ -17,6 +17,7 @@ from insync.spark.lake_view import LakeTask
 from insync.spark.read_task import CombinedTask, ReadTask
 from insync.spark.sink.fence import Fence
 from insync.spark.sink.options import SinkOptions
+from insync.spark.typed_options import TypedColumns
 from insync.spark.worker import prepare_worker
 
 
@@ -59,6 +60,15 @@ def read_segment(partition: InputPartition | None) -> Iterator[Any]:
 
         prepare_worker()
         yield from rows.read_segment(partition.segment, partition.columns)
+
+
+def decode_rows(batches: Iterator[Any], typed: TypedColumns | None) -> Iterator[Any]:
+    """The batches with decoded keys and values."""
+    if typed is None:
+        return batches
+    from insync.spark import typed_rows
+
+    return typed_rows.decode_rows(batches, typed)
 
 
 def write_rows(batches: Iterator[Any], options: SinkOptions, fence: Fence, task: int) -> WriterCommitMessage:

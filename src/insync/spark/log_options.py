@@ -10,10 +10,12 @@ from typing import Any
 
 from insync.logdir.options import END, FAIL, HWM, ROWS, ReadOptions
 from insync.spark.option_values import OptionError, OptionValues
+from insync.spark.typed_options import TYPED_NAMES
 
 _NAMES = (
     *("path", "paths", "brokers", "topics", "bound", "corrupt", "includeControl", "pushFilters"),
     *("startingOffset", "endingOffset", "startingTimestamp", "endingTimestamp"),
+    *TYPED_NAMES,
 )
 
 

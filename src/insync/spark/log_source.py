@@ -20,9 +20,11 @@ from insync.logdir.columns import COLUMNS
 from insync.logdir.files import Replica, plan_segments
 from insync.logdir.options import ROWS, ReadOptions
 from insync.spark.conditions import NO_LIMIT, Conditions, is_pushing_filters
-from insync.spark.executor import SegmentTask, read_segment
+from insync.spark.executor import SegmentTask, decode_rows, read_segment
 from insync.spark.log_options import read_log_options
-from insync.spark.schemas import select_columns, to_ddl
+from insync.spark.option_values import OptionValues
+from insync.spark.schemas import select_columns
+from insync.spark.typed_options import TYPED_NAMES, TypedColumns, add_typed_columns, read_typed_options
 
 
 class LogDataSource(DataSource):
@@ -32,19 +34,29 @@ class LogDataSource(DataSource):
     def name(cls) -> str:
         return "insync-log"
 
-    def schema(self) -> str:
-        return to_ddl(COLUMNS)
+    _typed: TypedColumns | None = None
+    """What keys and values are decoded to, once Spark has asked for the schema."""
+
+    def schema(self) -> StructType:
+        self._typed = self._read_typed(None)
+        return add_typed_columns(COLUMNS, self._typed)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_log_options(self.options)
         make = PushDownLogReader if options.push_filters and is_pushing_filters() else LogReader
-        return make(options, select_columns(schema, COLUMNS))
+        typed = self._typed or self._read_typed(schema)
+        return make(options, *select_columns(schema, COLUMNS, typed))
+
+    def _read_typed(self, schema: StructType | None) -> TypedColumns | None:
+        values = OptionValues(self.options, TYPED_NAMES)
+        return read_typed_options(values, lambda: read_log_options(self.options).topics, schema)
 
 
 class LogReader(DataSourceReader):
-    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...], typed: TypedColumns | None = None) -> None:
         self._options = options
         self._columns = columns
+        self._typed = typed
         self._conditions = Conditions()
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -60,7 +72,7 @@ class LogReader(DataSourceReader):
         return all(self._conditions.allow(column, value) for column, value in constants.items())
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_segment(partition)
+        return decode_rows(read_segment(partition), self._typed)
 
 
 class PushDownLogReader(LogReader):

@@ -17,6 +17,7 @@ from insync.lake.journal import JournalError
 from insync.spark.java_pattern import JavaPatternError, compile_java_pattern
 from insync.spark.option_values import OptionError, OptionValues, log
 from insync.spark.pyspark_versions import HAS_ADMISSION_CONTROL, VERSION
+from insync.spark.typed_options import TYPED_NAMES
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 CLIENT_ID = "insync-spark"
@@ -37,6 +38,7 @@ _NAMES = (
     *("groupIdPrefix", "groupId", "checkpointLocation"),
     *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
     *("partition.metadata.cache.ttl.ms", "lake"),
+    *TYPED_NAMES,
 )
 _UNITS_MS = {"us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MAX_DELAY_MS = 15 * 60_000
@@ -134,6 +136,12 @@ def read_source_options(options: Mapping[str, str], *, streaming: bool) -> Sourc
         subscription=values.describe(next(name for name in SUBSCRIPTIONS if name in values)),
         lake=values.get("lake"),
     )
+
+
+def read_topics(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The topics that the options name; none with a pattern."""
+    values = OptionValues(options, _NAMES)
+    return _topics(values) or tuple(dict.fromkeys(topic for topic, _ in _assigned(values)))
 
 
 def _isolation(values: OptionValues) -> str:

@@ -24,7 +24,7 @@ from insync.client.model import TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.spark.cluster_snapshot import ClusterSnapshot, find_batch_start, snapshot_cluster
 from insync.spark.cluster_view import ClusterView
-from insync.spark.executor import read_offsets
+from insync.spark.executor import decode_rows, read_offsets
 from insync.spark.lake_view import open_view, plan_lake_tasks
 from insync.spark.planning import OffsetRange, Offsets, backlog, limit_batch
 from insync.spark.progress import describe_source, measure_lag
@@ -40,20 +40,25 @@ from insync.spark.read_task import PlannedLeader
 from insync.spark.source_options import Position, SourceOptions
 from insync.spark.stream_offsets import EXTENSION, StreamOffset, by_topic
 from insync.spark.task_planning import PlannedPartitions, plan_tasks
+from insync.spark.typed_options import TypedColumns
 
 SIZE_INTERVAL_S = 60.0
 """How often brokers are asked for the sizes of logs, for the lag in bytes."""
 log = logging.getLogger("insync.spark")
 
 
-def make_stream_reader(options: SourceOptions, columns: tuple[str, ...]) -> DataSourceStreamReader:
-    return (StreamReader if HAS_ADMISSION_CONTROL else UnlimitedStreamReader)(options, columns)
+def make_stream_reader(
+    options: SourceOptions, columns: tuple[str, ...], typed: TypedColumns | None = None
+) -> DataSourceStreamReader:
+    """`columns` are those of the log that the query needs; `typed` says what becomes of them."""
+    return (StreamReader if HAS_ADMISSION_CONTROL else UnlimitedStreamReader)(options, columns, typed)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...], typed: TypedColumns | None = None) -> None:
         self._options = options
         self._columns = columns
+        self._typed = typed
         self._open_view: ClusterView | None = None
         self._initial: StreamOffset | None = None
         self._target: ClusterSnapshot | None = None
@@ -123,7 +128,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [*from_lake, *plan_tasks(whole, self._options, self._columns, known)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_offsets(partition)
+        return decode_rows(read_offsets(partition), self._typed)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._commit_group(StreamOffset.from_dict(end).offsets)
@@ -201,8 +206,8 @@ class UnlimitedStreamReader(StreamReader):
     but for the first batch after a restart; that one looks for losses, and for the start of new partitions, when its
     tasks are planned."""
 
-    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
-        super().__init__(options, columns)
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...], typed: TypedColumns | None = None) -> None:
+        super().__init__(options, columns, typed)
         self._previous: dict[str, Any] | None = None
         self._is_start_unknown = False
 
