@@ -295,7 +295,7 @@ def read_and_delete(cluster: Cluster, client: SyncClient, topic: str) -> Query:
 
 def test_a_deleted_topic_is_reported(spark_cluster: Cluster, client: SyncClient) -> None:
     query = read_and_delete(spark_cluster, client, "to-be-deleted")
-    message = r"cannot continue doomed-0 from offset 3 \(deleted\): the topic no longer exists"
+    message = r"cannot continue to-be-deleted-0 from offset 3 \(deleted\): the topic no longer exists"
     with pytest.raises(DataLossError, match=message):
         _until_changed(query)
     lenient = query.restart(reader_of(spark_cluster.bootstrap, "to-be-deleted", failOnDataLoss="false"))
