@@ -22,8 +22,8 @@ from insync.pipeline.text import format_size
 PIPE_WIDTH = 180
 
 
-def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value))
+def print_json(value: Any, *, pretty: bool = False) -> None:
+    typer.echo(json.dumps(value, indent=2 if pretty else None))
 
 
 def report(value: Any, sentence: str, *, as_json: bool) -> None:

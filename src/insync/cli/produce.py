@@ -1,21 +1,24 @@
-"""`insync produce`: write values from the command line, or one record per line of standard input."""
+"""`insync produce`: write values from the command line, or one record per line of files or of standard input."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
-import threading
+import os
 import time
-from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Self
 
 import typer
+from rich.console import Console
 
 from insync.cli import records as texts
 from insync.cli.completion import complete_topics
 from insync.cli.exits import usage_error
 from insync.cli.output import print_json
 from insync.cli.parsing import moment, pairs
+from insync.cli.produce_input import check_files, read_files, read_stdin, read_values
+from insync.cli.record_format import FORMATS, decode_input, unescape
 from insync.cli.session import Session
 from insync.client import topics
 from insync.client.client import Client
@@ -26,8 +29,7 @@ from insync.wire.compression import NAMES
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 BATCH_RECORDS = 500
 BATCH_BYTES = 500_000
-LINGER_S = 0.1
-READ_AHEAD = 10_000
+PROGRESS_INTERVAL_S = 0.2
 
 Addressed = tuple[NewRecord, int | None]
 
@@ -41,6 +43,32 @@ def produce(
     key_separator: Annotated[
         str, typer.Option("--key-separator", "-K", metavar="TEXT", help="Split each value into key and value here.")
     ] = "",
+    files: Annotated[
+        list[Path] | None,
+        typer.Option("--file", "-F", metavar="FILE", help="Read records from this file; repeatable."),
+    ] = None,
+    delimiter: Annotated[
+        str,
+        typer.Option(
+            "--delimiter",
+            "-D",
+            metavar="TEXT",
+            show_default="\\n",
+            help="What separates the records of files and stdin; '' makes each file one record.",
+        ),
+    ] = "\\n",
+    key_format: Annotated[
+        str, typer.Option("--key-format", metavar="FORMAT", help=f"How keys are written: {', '.join(FORMATS)}.")
+    ] = "text",
+    value_format: Annotated[
+        str,
+        typer.Option(
+            "--value-format", metavar="FORMAT", help=f"How values are written: {', '.join(FORMATS)} (checked JSON)."
+        ),
+    ] = "text",
+    empty_is_null: Annotated[
+        bool, typer.Option("--null", "-Z", help="Empty keys and values are null, as tombstones need it.")
+    ] = False,
     header: Annotated[list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE")] = None,
     partition: Annotated[
         int, typer.Option("--partition", "-p", min=-1, help="Partition; -1: by key, or round-robin.")
@@ -61,32 +89,70 @@ def produce(
         raise usage_error(f"--acks {acks}: choose all, 1 or 0")
     if compression not in NAMES:
         raise usage_error(f"--compression {compression}: choose one of {', '.join(NAMES)}")
-    headers = tuple((n, v.encode()) for n, v in pairs(header or [], "header").items())
+    for option, kind in (("--key-format", key_format), ("--value-format", value_format)):
+        if kind not in FORMATS:
+            raise usage_error(f"{option} {kind}: choose one of {', '.join(FORMATS)}")
+    if values and files:
+        raise usage_error("give values or --file, not both")
+    check_files(files or ())
+    end = unescape(delimiter)
+    split_at = unescape(key_separator)
+    headers = tuple((n, os.fsencode(v)) for n, v in pairs(header or [], "header").items())
     stamp = moment(timestamp, _now()) if timestamp else None
 
-    def read(line: str) -> Addressed:
+    def read(line: bytes) -> Addressed:
         if json_input:
-            record, wanted = texts.from_json(line)
+            record, wanted = texts.from_json(line.decode(errors="replace"))
             return record, wanted if partition < 0 else partition
-        record_key, value = key, line
-        if key_separator and key_separator in line:
-            record_key, _, value = line.partition(key_separator)
-        record = NewRecord(None if record_key is None else record_key.encode(), value.encode(), headers, stamp)
+        record_key, value = None if key is None else os.fsencode(key), line
+        if split_at and split_at in line:
+            record_key, _, value = line.partition(split_at)
+        record = NewRecord(_decode(record_key, key_format), _decode(value, value_format), headers, stamp)
         return record, None if partition < 0 else partition
+
+    def _decode(data: bytes | None, kind: str) -> bytes | None:
+        return None if data is None or (empty_is_null and not data) else decode_input(data, kind)
 
     async def work(client: Client) -> list[WrittenBatch]:
         topic = await topics.describe_one(client, name)
         producer = Producer(client, topic, acks=ACKS[acks], compression=compression)
         await producer.start()
-        sink = _Batches(producer, session.as_json)
-        async for line in _as_lines(values) if values else _stdin_lines():
-            await sink.put(*read(line)) if line is not None else await sink.flush()
-        await sink.flush()
+        source = read_values(values) if values else read_files(files, end) if files else read_stdin(end)
+        with _Progress(quiet=bool(values) or session.as_json) as progress:
+            sink = _Batches(producer, session.as_json)
+            async for line in source:
+                await sink.put(*read(line)) if line is not None else await sink.flush()
+                progress.show(sink.records)
+            await sink.flush()
         return sink.written
 
     written = session.run(work)
     if not session.as_json:
         typer.echo(_summary(name, written))
+
+
+class _Progress:
+    """The number of records and their rate, on standard error if that is a terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._status = None if quiet or not self._console.is_terminal else self._console.status("")
+        self._started = self._shown = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def show(self, records: int) -> None:
+        now = time.monotonic()
+        if self._status is not None and now - self._shown >= PROGRESS_INTERVAL_S:
+            self._shown = now
+            self._status.update(f"{records:,} records, {records / (now - self._started):,.0f}/s")
 
 
 class _Batches:
@@ -99,6 +165,8 @@ class _Batches:
         self._open: dict[int, list[NewRecord]] = {}
         self._bytes = 0
         self._turn = 0
+        self.records = 0
+        """Acknowledged ones."""
 
     async def put(self, record: NewRecord, partition: int | None) -> None:
         self._open.setdefault(self._partition(record, partition), []).append(record)
@@ -118,6 +186,7 @@ class _Batches:
         sends = (self.producer.send(partition, records, _now()) for partition, records in batches.items())
         for written in await asyncio.gather(*sends):
             self.written.append(written)
+            self.records += written.count
             if self.as_json:
                 print_json(_as_dict(self.producer.topic.name, written))
 
@@ -129,12 +198,12 @@ def _as_dict(topic: str, written: WrittenBatch) -> dict[str, Any]:
 def _summary(topic: str, written: Sequence[WrittenBatch]) -> str:
     total = sum(batch.count for batch in written)
     if not total:
-        return "no records: standard input is empty"
+        return "no records: the input is empty"
     by_partition: dict[int, list[WrittenBatch]] = {}
     for batch in written:
         by_partition.setdefault(batch.partition, []).append(batch)
     places = [_place(topic, index, by_partition[index]) for index in sorted(by_partition)]
-    return f"{total} {'record' if total == 1 else 'records'} to {', '.join(places)}"
+    return f"{total:,} {'record' if total == 1 else 'records'} to {', '.join(places)}"
 
 
 def _place(topic: str, index: int, batches: Sequence[WrittenBatch]) -> str:
@@ -143,41 +212,6 @@ def _place(topic: str, index: int, batches: Sequence[WrittenBatch]) -> str:
         return f"{topic}-{index} (not acknowledged)"
     end = last.offset + last.count - 1
     return f"{topic}-{index} at offset {first.offset}" + (f" to {end}" if end > first.offset else "")
-
-
-async def _as_lines(values: list[str]) -> AsyncIterator[str | None]:
-    for value in values:
-        yield value
-
-
-async def _stdin_lines() -> AsyncIterator[str | None]:
-    """Lines as they arrive; None after a pause, so that records from a slow pipe are sent.
-
-    They are read in a daemon thread, which does not keep the process alive.
-    """
-    loop = asyncio.get_running_loop()
-    queue: asyncio.Queue[str] = asyncio.Queue()
-    room = threading.Semaphore(READ_AHEAD)
-    stream = sys.stdin
-
-    def read() -> None:
-        for line in stream:
-            room.acquire()
-            loop.call_soon_threadsafe(queue.put_nowait, line)
-        loop.call_soon_threadsafe(queue.put_nowait, "")
-
-    threading.Thread(target=read, daemon=True, name="stdin").start()
-    while True:
-        try:
-            async with asyncio.timeout(LINGER_S):
-                line = await queue.get()
-        except TimeoutError:
-            yield None
-            continue
-        room.release()
-        if not line:
-            return
-        yield line.removesuffix("\n")
 
 
 def _now() -> int:

@@ -62,18 +62,27 @@ def to_line(
     offsets: bool,
     separator: str,
     terminal: bool = False,
+    pretty: bool = False,
 ) -> str:
     """With `terminal`, control characters are escaped; pipes get the record unchanged."""
     parts = [iso(record.timestamp_ms)] if timestamps else []
     parts += [f"{partition}:{record.offset}"] if offsets else []
     parts += [",".join(f"{name}={_readable(value)}" for name, value in record.headers) or "-"] if headers else []
     parts += [_readable(record.key)] if keys else []
-    line = separator.join([*parts, _readable(record.value)])
+    line = separator.join([*parts, _indented(record.value) if pretty else _readable(record.value)])
     return printable(line, keep="\n\t") if terminal else line
 
 
 def _readable(data: bytes | None) -> str:
     return "null" if data is None else data.decode(errors="backslashreplace")
+
+
+def _indented(data: bytes | None) -> str:
+    """JSON with a line for each element; what is not JSON stays as it is."""
+    try:
+        return json.dumps(json.loads(data or b""), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return _readable(data)
 
 
 def _to_text(data: bytes | None) -> Json:
