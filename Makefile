@@ -16,7 +16,7 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check unit test pythons wheel-smoke dist damage sim mutants mutation tlc validate-traces validate-mutants fuzz bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark spark-versions spark-connect lock clean
+.PHONY: help setup check unit test pythons wheel-smoke dist damage sim mutants mutation tlc validate-traces validate-mutants fuzz docs bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark spark-versions spark-connect lock clean
 
 help: ## List the targets
 	@echo "make <target>   (PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) SEEDS=$(SEEDS))"
@@ -139,6 +139,13 @@ spark-versions: setup ## The Spark sources and sink with each of SPARK_VERSIONS
 spark-connect: setup ## The Spark sources and sink in a session of Spark Connect, whose packages are not in the lock
 	sh tools/need_debian.sh $(JAVA)
 	$(BIN)/python tools/spark_versions.py --connect 4.3.0
+
+# Sphinx is a tool and no dependency; its versions are those of tools/docs/requirements.lock.
+DOCS_PACKAGES := build/site/packages
+docs: setup ## Build the documentation site into build/site/html (needs a package index)
+	test -d $(DOCS_PACKAGES) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	  --target $(DOCS_PACKAGES) -r tools/docs/requirements.lock
+	PYTHONPATH=$(DOCS_PACKAGES) $(BIN)/python tools/build_site.py
 
 # pip-tools lives in build/, outside the environment that it pins.
 lock: setup ## Rewrite requirements.lock from pyproject.toml (needs a package index)
