@@ -31,6 +31,10 @@ DAY_MS = 86_400_000
 SPARK: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1))
 
 
+SHORTENING = pytest.mark.parametrize("options", [{}, {"checkpoint_entries": 1, "history_s": 0.0}])
+"""Without and with a checkpoint of the ledger that replaces everything before it."""
+
+
 class KilledError(BaseException):
     """The process is dead."""
 
@@ -38,7 +42,7 @@ class KilledError(BaseException):
 class Disk:
     """Counts changes of directories, and lets none through from the one before which the process is killed."""
 
-    CHANGES = ((os, "link"), (Path, "unlink"), (Path, "rename"), (Path, "mkdir"), (pa, "OSFile"))
+    CHANGES = ((os, "link"), (os, "replace"), (Path, "unlink"), (Path, "rename"), (Path, "mkdir"), (pa, "OSFile"))
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.changes = 0
@@ -95,8 +99,9 @@ def compact(path: Path, **changes: Any) -> CompactSummary:
     return job.run(SPARK, replace(options, **changes))
 
 
+@SHORTENING
 def test_a_compaction_killed_before_any_change_loses_and_doubles_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     disk = Disk(monkeypatch)
     kills = 0
@@ -105,7 +110,7 @@ def test_a_compaction_killed_before_any_change_loses_and_doubles_nothing(
         archive(path, range(0, 30, 10))
         disk.kill(before=kills + 1)
         try:
-            compact(path)
+            compact(path, **options)
             break
         except KilledError:
             kills += 1
@@ -113,7 +118,7 @@ def test_a_compaction_killed_before_any_change_loses_and_doubles_nothing(
         assert offsets(path) == list(range(30))
         archive(path, range(30, 40, 10))
         assert offsets(path) == list(range(40))
-        compact(path)
+        compact(path, **options)
         assert offsets(path) == list(range(40))
         report = verify_lake(path)
         assert (report.problems, report.notes) == ([], [])
@@ -123,7 +128,10 @@ def test_a_compaction_killed_before_any_change_loses_and_doubles_nothing(
     assert kills > 10
 
 
-def test_an_archiver_goes_on_while_a_compaction_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@SHORTENING
+def test_an_archiver_goes_on_while_a_compaction_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
     """It commits between the merge of files and the commit that replaces them."""
     with Lake.open(tmp_path, SETTINGS) as lake:
         for start in range(0, 50, 10):
@@ -134,9 +142,10 @@ def test_an_archiver_goes_on_while_a_compaction_runs(tmp_path: Path, monkeypatch
             return [execute(task) for task in tasks]
 
         monkeypatch.setattr(job, "run_tasks", run_tasks)
-        summary = compact(tmp_path)
+        summary = compact(tmp_path, **options)
         append(lake, 60)
     assert (summary.merged_files, summary.new_files, len(summary.deleted)) == (5, 1, 5)
+    assert summary.removed_entries == (9 if options else 0)
     assert offsets(tmp_path) == list(range(70))
     assert verify_lake(tmp_path).problems == []
 

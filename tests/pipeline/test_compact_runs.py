@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from insync import lake
 from insync.cli.main import app
 from insync.lake.directory import load_ledger
+from insync.lake.journal import EntryRemovedError
 from insync.pipeline.archive import job as archive
 from insync.pipeline.archive.job import ArchiveOptions
 from insync.pipeline.archive.verify import verify_lake
@@ -88,7 +89,8 @@ def test_archiving_and_compaction_at_the_same_time_lose_and_double_nothing(
         for n in range(1, 6):
             produce(cluster.bootstrap, "busy", numbered(100 * n, 100 * n + 100, partitions=2))
             wait_until(partial(_has_rows, tmp_path, 100 * n + 1, errors), "rows are archived")
-            merged += compact.run(spark, CompactOptions(lake=str(tmp_path), min_ranges=2)).merged_files
+            compacted = CompactOptions(lake=str(tmp_path), min_ranges=2, checkpoint_entries=1, history_s=0.0)
+            merged += compact.run(spark, compacted).merged_files
         wait_until(partial(_has_rows, tmp_path, 600, errors), "everything is archived")
     finally:
         stop.set()
@@ -144,6 +146,9 @@ def test_a_replay_whose_rows_were_removed_says_so(
 ) -> None:
     compact.run(spark, CompactOptions(lake=str(small_files), keep_bytes=0))
     with pytest.raises(ReplayError, match=r"offsets 0 to 999 were removed .* --again replays what is left"):
+        replay.run(spark, begun_replay)
+    compact.run(spark, CompactOptions(lake=str(small_files), checkpoint_entries=1, history_s=0.0))
+    with pytest.raises(EntryRemovedError, match="the state before it can no longer be read"):
         replay.run(spark, begun_replay)
 
 

@@ -44,6 +44,9 @@ def compact(
     grace: Annotated[
         str, typer.Option(metavar="DURATION", help="Keep replaced files for readers that have begun.")
     ] = "0s",
+    history: Annotated[
+        str, typer.Option(metavar="DURATION", help="Keep ledger entries for replays that began then.")
+    ] = "7d",
     codec: Annotated[str, typer.Option(help=f"Compression of the files: {', '.join(CODECS)}.")] = "lz4",
     master: Master = None,
     as_json: AsJson = False,
@@ -57,6 +60,7 @@ def compact(
         keep_s=None if keep is None else duration_s(keep),
         keep_bytes=keep_bytes,
         grace_s=duration_s(grace),
+        history_s=duration_s(history),
         codec=codec,
     )
     try:
@@ -112,6 +116,7 @@ def _to_dict(summary: CompactSummary) -> dict[str, Any]:
         ],
         "expired_bytes": summary.expired_bytes,
         "deleted_files": len(summary.deleted),
+        "removed_entries": summary.removed_entries,
         "problems": summary.problems,
         "finished": summary.finished,
         "seconds": round(summary.seconds, 3),
@@ -130,3 +135,6 @@ def _print(summary: CompactSummary) -> None:
     typer.echo(f"{merged} merged into {new} of {size(summary.bytes)} in {summary.seconds:.1f} s")
     if summary.deleted:
         typer.echo(f"{pluralize(len(summary.deleted), 'replaced file')} deleted")
+    if summary.removed_entries:
+        entries = pluralize(summary.removed_entries, "ledger entry", "ledger entries")
+        typer.echo(f"{entries} removed, which a checkpoint covers")

@@ -8,14 +8,16 @@ There are two roles. The archiver adds ranges at the end (`open`, `ranges`); the
 has the same offsets and the same rows in other files, or none because they expired (`compact`, `replace`). A commit
 that finds entries of the other role applies them and tries again; one that finds another process in its own role gives
 up (EntryTakenError), because that process may have deleted its files.
+
+The compactor also writes checkpoints with the whole state: readers start there, and older entries can be removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,8 @@ from insync.lake.journal import FORMAT, EntryTakenError, Journal, JournalDamaged
 DIRECTORY = "_ledger"
 OPEN, RANGES = "open", "ranges"
 COMPACT, REPLACE = "compact", "replace"
-COMPACTION = (COMPACT, REPLACE)
+CHECKPOINT = "checkpoint"
+COMPACTION = (COMPACT, REPLACE, CHECKPOINT)
 COMPACTION_FORMAT = 2
 """Entries of the compactor mean nothing to versions that only know archivers."""
 
@@ -89,6 +92,9 @@ class Entry:
     at: str
     settings: Mapping[str, str] = field(default_factory=dict)
     ranges: tuple[Range, ...] = ()
+    """In a checkpoint, all that count."""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """What else a checkpoint has."""
 
 
 class Ledger:
@@ -104,6 +110,10 @@ class Ledger:
         """Files that no longer count, and since when."""
         self.compacted: dict[str, str] = {}
         """Files that replaced others, and since when."""
+        self.checkpoints: dict[int, str] = {}
+        """Numbers of the checkpoints that were read, and since when."""
+        self._last_entries: dict[str, int] = {}
+        """By role: the number of its last entry."""
 
     @staticmethod
     def load(lake: Path, entries: int | None = None) -> Ledger:
@@ -112,20 +122,27 @@ class Ledger:
         return ledger
 
     def refresh(self, entries: int | None = None) -> list[Entry]:
-        """Apply the entries that others have added, at most `entries`, and return them."""
+        """Apply the entries that others have added, up to `entries` in all, and return them.
+
+        If some of them were removed, the checkpoint that covers them stands for them.
+        """
         added = []
-        for path, body in islice(self._journal.load(), entries):
+        for path, body in self._journal.load(entries):
             try:
                 entry = _parse_entry(body)
-            except (KeyError, TypeError) as error:
+                self._apply(entry, path, self._journal.length - 1)
+            except (KeyError, TypeError, ValueError) as error:
                 raise JournalDamagedError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
-            self._apply(entry, path)
             added.append(entry)
         return added
 
     @property
     def entries(self) -> int:
         return self._journal.length
+
+    @property
+    def entries_since_checkpoint(self) -> int:
+        return self.entries - max(self.checkpoints, default=-1) - 1
 
     @property
     def directory(self) -> Path:
@@ -166,7 +183,7 @@ class Ledger:
 
     def committed_at_s(self, key: TopicPartition) -> float:
         """When the last range of a partition was added, in seconds since 1970; 0 if there is none."""
-        return datetime.fromisoformat(self._committed_at[key]).timestamp() if key in self._committed_at else 0.0
+        return _to_seconds(self._committed_at[key]) if key in self._committed_at else 0.0
 
     def files(self) -> dict[str, File]:
         return {file.path: file for archived in self.ranges() for file in archived.files}
@@ -177,30 +194,87 @@ class Ledger:
         self, kind: str, archiver: str, *, settings: Mapping[str, str] | None = None, ranges: Sequence[Range] = ()
     ) -> Entry:
         """Durable when it returns. After an EntryTakenError it is not written: another process has taken the role."""
+
+        def make_entry(at: str) -> Entry:
+            return Entry(kind=kind, archiver=archiver, at=at, settings=dict(settings or {}), ranges=tuple(ranges))
+
+        return self._commit(make_entry)
+
+    def commit_checkpoint(self, archiver: str, forgotten: Collection[str] = ()) -> Entry:
+        """As `commit`, an entry with the whole state, for the compactor. `replaced` and `compacted` lose the files in
+        `forgotten`: those with which nothing has to be done any more."""
+
+        def make_entry(at: str) -> Entry:
+            return self._make_checkpoint(archiver, at, forgotten)
+
+        return self._commit(make_entry)
+
+    def _commit(self, make_entry: Callable[[str], Entry]) -> Entry:
         while True:
-            at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            entry = Entry(kind=kind, archiver=archiver, at=at, settings=dict(settings or {}), ranges=tuple(ranges))
-            path = self._journal.next_path
+            entry = make_entry(datetime.now(UTC).isoformat(timespec="milliseconds"))
+            path, number = self._journal.next_path, self._journal.length
             self._check(entry, path)
             try:
                 self._journal.append(
-                    _to_dict(entry), required_format=COMPACTION_FORMAT if kind in COMPACTION else FORMAT
+                    _to_dict(entry),
+                    required_format=COMPACTION_FORMAT if entry.kind in COMPACTION else FORMAT,
+                    checkpoint=entry.kind == CHECKPOINT,
                 )
             except EntryTakenError:
-                others = self.refresh()
-                if not others or any(_same_role(other, entry) for other in others):
+                if not self.refresh() or self._last_entries.get(_role_of(entry), -1) >= number:
                     raise
             else:
-                self._apply(entry, path)
+                self._apply(entry, path, number)
                 return entry
+
+    def remove_entries(self, older_than_s: float, *, now_s: float | None = None) -> int:
+        """Remove the content of the entries before the newest checkpoint that is so old; returns of how many.
+
+        Only the compactor calls it. The states since that checkpoint can still be read.
+        """
+        now = time.time() if now_s is None else now_s
+        old = [number for number, at in self.checkpoints.items() if now - _to_seconds(at) >= older_than_s]
+        if not old:
+            return 0
+        removed = self._journal.remove_before(max(old))
+        self.checkpoints = {number: at for number, at in self.checkpoints.items() if number >= max(old)}
+        return removed
+
+    def _make_checkpoint(self, archiver: str, at: str, forgotten: Collection[str]) -> Entry:
+        times = [[*key, committed_at] for key, committed_at in sorted(self._committed_at.items())]
+        state = {
+            "committed_at": times,
+            "replaced": {path: since for path, since in self.replaced.items() if path not in forgotten},
+            "compacted": {path: since for path, since in self.compacted.items() if path not in forgotten},
+            "checkpoints": [[number, since] for number, since in self.checkpoints.items()],
+            "last_entries": dict(self._last_entries),
+        }
+        return Entry(
+            kind=CHECKPOINT,
+            archiver=archiver,
+            at=at,
+            settings=dict(self.settings),
+            ranges=tuple(self.ranges()),
+            state=state,
+        )
 
     def _check(self, entry: Entry, path: Path) -> None:
         """Raise, with nothing changed, if the entry cannot be applied."""
+        if entry.kind == CHECKPOINT:
+            return
         changed = {added.key: list(self._partitions.get(added.key, ())) for added in entry.ranges}
         for added in entry.ranges:
             _change_ranges(changed[added.key], entry.kind, added, path)
 
-    def _apply(self, entry: Entry, path: Path) -> None:
+    def _apply(self, entry: Entry, path: Path, number: int) -> None:
+        if entry.kind == CHECKPOINT:
+            self._apply_checkpoint(entry, path, number)
+        else:
+            self._apply_ranges(entry, path)
+        self.settings |= entry.settings
+        self._last_entries[_role_of(entry)] = number
+
+    def _apply_ranges(self, entry: Entry, path: Path) -> None:
         for added in entry.ranges:
             before = _change_ranges(self._partitions.setdefault(added.key, []), entry.kind, added, path)
             if entry.kind == REPLACE:
@@ -208,11 +282,29 @@ class Ledger:
                 self.replaced |= {file.path: entry.at for old in before for file in old.files}
             else:
                 self._committed_at[added.key] = entry.at
-        self.settings |= entry.settings
+
+    def _apply_checkpoint(self, entry: Entry, path: Path, number: int) -> None:
+        """Take over its state. If no entry was skipped, its ranges must be those that the entries lead to."""
+        partitions: dict[TopicPartition, list[Range]] = {}
+        for archived in entry.ranges:
+            _append_range(partitions.setdefault(archived.key, []), archived, path)
+        if not self._journal.skipped and partitions != {key: known for key, known in self._partitions.items() if known}:
+            raise JournalDamagedError(f"{path} is a checkpoint that does not agree with the entries before it")
+        state = entry.state
+        self._partitions = partitions
+        self._committed_at = {(topic, partition): at for topic, partition, at in state["committed_at"]}
+        self.replaced = dict(state["replaced"])
+        self.compacted = dict(state["compacted"])
+        self.checkpoints = dict(state["checkpoints"]) | {number: entry.at}
+        self._last_entries = dict(state["last_entries"])
 
 
-def _same_role(left: Entry, right: Entry) -> bool:
-    return (left.kind in COMPACTION) == (right.kind in COMPACTION)
+def _role_of(entry: Entry) -> str:
+    return "compactor" if entry.kind in COMPACTION else "archiver"
+
+
+def _to_seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()
 
 
 def _change_ranges(ranges: list[Range], kind: str, added: Range, path: Path) -> list[Range]:
@@ -266,8 +358,10 @@ def _check_range(added: Range, where: str) -> None:
 
 
 def _to_dict(entry: Entry) -> dict[str, Any]:
-    """Without `expired` where it is empty, so that versions that do not know it can read the entry."""
+    """Without `expired` and `state` where they are empty, so that versions that do not know them can read the entry."""
     fields = asdict(entry)
+    if not entry.state:
+        del fields["state"]
     for archived in fields["ranges"]:
         if not archived["expired"]:
             del archived["expired"]

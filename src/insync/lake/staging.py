@@ -53,6 +53,14 @@ def publish(ledger: Ledger, grace_s: float, *, now_s: float | None = None) -> li
     return deleted
 
 
+def list_finished(ledger: Ledger) -> set[str]:
+    """Replaced files that are deleted, and new ones that are in their place: `publish` has nothing left to do."""
+    files = ledger.files()
+    deleted = {path for path in ledger.replaced if not find_file(ledger.lake, path).exists()}
+    moved = {path for path in ledger.compacted if path in files and not (ledger.lake / STAGED / path).exists()}
+    return deleted | moved
+
+
 def _delete(lake: Path, path: str) -> bool:
     existing = [file for file in (lake / path, lake / STAGED / path) if file.exists()]
     for file in existing:

@@ -112,7 +112,7 @@ class TableLedger(Ledger):
         else:
             raise EntryTakenError(f"the table of '{table.topic}' changed {MAX_CONFLICTS} times during a commit")
         self._states[table.topic] = states
-        self._apply(entry, self.lake)
+        self._apply_ranges(entry, self.lake)
 
 
 def _advance(before: PartitionState | None, added: Range, at_ms: int) -> PartitionState:

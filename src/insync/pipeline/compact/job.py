@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from insync.lake.directory import Lake
 from insync.lake.ledger import REPLACE, Range
-from insync.lake.staging import publish
+from insync.lake.staging import list_finished, publish
 from insync.lake.writer import CODECS
 from insync.pipeline.compact.plan import merge_ranges, plan_expiry, plan_merges
 from insync.pipeline.compact.task import CompactResult, CompactTask, merge_files
@@ -51,6 +51,10 @@ class CompactOptions:
     """Remove a topic's oldest ranges until it is no larger."""
     grace_s: float = 0.0
     """How long replaced files stay for readers that loaded the ledger before."""
+    history_s: float = 7 * 86_400
+    """How long earlier states of the ledger can still be read, which replays do that began then."""
+    checkpoint_entries: int = 100
+    """After so many entries the ledger gets a checkpoint."""
     codec: str = "lz4"
 
 
@@ -76,6 +80,8 @@ class CompactSummary(JobSummary):
     expired_bytes: int = 0
     deleted: list[str] = field(default_factory=list)
     """Files that were replaced, now or before, and whose grace period is over."""
+    removed_entries: int = 0
+    """Of the ledger, because a checkpoint covers them."""
     problems: list[str] = field(default_factory=list)
     """Ranges that could not be merged."""
 
@@ -132,10 +138,17 @@ class Compactor:
             done = min(len(merges), done + self._tasks)
             self._on_progress(Progress(done, len(merges)))
         self._publish()
+        self._shorten_ledger()
         self.summary.finished = done == len(merges) and not self.summary.problems
 
     def _publish(self) -> None:
         self.summary.deleted += publish(self._lake.ledger, self._options.grace_s)
+
+    def _shorten_ledger(self) -> None:
+        ledger = self._lake.ledger
+        if ledger.entries_since_checkpoint >= self._options.checkpoint_entries:
+            ledger.commit_checkpoint(self._lake.writer, list_finished(ledger))
+        self.summary.removed_entries = ledger.remove_entries(self._options.history_s)
 
     def _expire(self) -> None:
         options, ledger = self._options, self._lake.ledger

@@ -21,6 +21,7 @@ from insync.client.client import Client
 from insync.client.model import TopicPartition
 from insync.client.sync_client import SyncClient
 from insync.lake.directory import load_ledger, local_path
+from insync.lake.journal import EntryRemovedError
 from insync.lake.ledger import Ledger
 from insync.lake.reader import Selection, Unit
 from insync.pipeline.executors import run_tasks
@@ -132,7 +133,10 @@ def find_finished(options: ReplayOptions) -> ReplaySummary | None:
         _check_same_request(state, state.job, request)
         if not state.done:
             return None
-        _, plan = _load_plan(options, state.job.ledger_entries)
+        try:
+            _, plan = _load_plan(options, state.job.ledger_entries)
+        except EntryRemovedError:
+            plan = []  # what the lake had then is no longer known
         note = f"this replay was finished before (see {directory}); nothing was written. --again repeats it"
         partitions = [_report(source, state, state.job, _position(source, state, state.job).rows) for source in plan]
         return ReplaySummary(state=str(directory), partitions=partitions, notes=[note], finished=True)
