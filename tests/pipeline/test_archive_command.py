@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from insync.cli import pipeline_archive, pipeline_replay
+from insync.cli import pipeline_jobs
 from insync.cli.main import app
 from insync.lake.ledger import Ledger
 from insync.testing import Cluster
@@ -88,7 +88,7 @@ def test_a_pattern_without_a_topic_creates_no_lake(
     assert (once.exit_code, once.stdout) == (1, "")
     assert once.stderr == "insync: no topic matches --pattern zzz.*; `insync topic list` shows the topics\n"
     assert not (tmp_path / "lake").exists()
-    monkeypatch.setattr(pipeline_archive, "interruptible", _stopped)
+    monkeypatch.setattr(pipeline_jobs, "interruptible", _stopped)
     following = insync("archive", "--pattern", "zzz.*", "--follow")
     assert following.exit_code == 0
     assert "no topic matches --pattern zzz.* yet; waiting for one" in following.stderr
@@ -106,7 +106,7 @@ def test_a_stopped_archive_says_that_the_same_command_continues(
     insync: Insync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(pipeline_archive, "interruptible", _stopped)
+        patched.setattr(pipeline_jobs, "interruptible", _stopped)
         stopped = insync("archive", "orders", "--json")
     assert (stopped.exit_code, json.loads(stopped.stdout)["finished"]) == (130, False)
     assert "the same command continues from here" in stopped.stderr
@@ -117,7 +117,7 @@ def test_a_stopped_archive_says_that_the_same_command_continues(
 def test_a_stopped_replay_says_that_the_same_command_continues(insync: Insync, monkeypatch: pytest.MonkeyPatch) -> None:
     insync("archive", "orders")
     with monkeypatch.context() as patched:
-        patched.setattr(pipeline_replay, "interruptible", _stopped)
+        patched.setattr(pipeline_jobs, "interruptible", _stopped)
         stopped = insync("replay", "orders=stopped", "--create", "--json")
     assert stopped.exit_code == 130
     assert "the same command continues from here" in stopped.stderr
@@ -129,7 +129,7 @@ def test_a_stopped_replay_says_that_the_same_command_continues(insync: Insync, m
 
 def test_a_missing_target_is_reported_before_spark_starts(insync: Insync, monkeypatch: pytest.MonkeyPatch) -> None:
     insync("archive", "orders")
-    monkeypatch.delattr(pipeline_replay, "spark_session")
+    monkeypatch.delattr(pipeline_jobs, "spark_session")
     refused = insync("replay", "orders=nowhere")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr == "insync: there is no topic 'nowhere' to write to; --create creates it\n"

@@ -12,15 +12,8 @@ from insync.cli import client_config
 from insync.cli.exits import usage_error
 from insync.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
 from insync.cli.output import console, print_json, print_table, size
-from insync.cli.pipeline import (
-    Master,
-    check_java,
-    interruptible,
-    job_errors_reported,
-    resumable,
-    spark_session,
-    stopped,
-)
+from insync.cli.pipeline import Master, check_java, job_errors_reported, resumable
+from insync.cli.pipeline_jobs import print_notes, report_job, running_job
 from insync.cli.pipeline_progress import make_bar
 from insync.lake.directory import LakeError, check_lake
 from insync.lake.ledger import Range
@@ -105,12 +98,7 @@ def archive(
         raise usage_error(str(error)) from None
     with resumable():
         summary = _archive(options, master, as_json)
-    if as_json:
-        print_json(_to_dict(summary))
-    else:
-        _print(summary)
-    if not summary.finished:
-        raise stopped()
+    report_job(summary, _to_dict, _print, as_json=as_json)
 
 
 def _archive(options: ArchiveOptions, master: str | None, as_json: bool) -> ArchiveSummary:
@@ -118,14 +106,12 @@ def _archive(options: ArchiveOptions, master: str | None, as_json: bool) -> Arch
     with job_errors_reported(ArchiveError, UnarchivedLossError):
         if not job.check_topics(options):
             typer.echo(f"insync: no topic matches --pattern {options.pattern} yet; waiting for one", err=True)
-        with spark_session(master, "archive") as spark, interruptible() as stop, make_bar(quiet=as_json) as bar:
-            task = bar.add_task("archive", total=None, unit="offsets")
+        with running_job("archive", master, "offsets", quiet=as_json) as running:
 
             def on_progress(now: Progress) -> None:
-                done = bar.tasks[task].completed + now.offsets
-                bar.update(task, completed=done, total=done + now.backlog, unit=f"offsets, {now.rows:,} rows")
+                running.add(now.offsets, now.backlog, f"offsets, {now.rows:,} rows")
 
-            return job.run(spark, options, on_progress=on_progress, stop=stop)
+            return job.run(running.spark, options, on_progress=on_progress, stop=running.stop)
 
 
 def _verify(lake: Path, bootstrap: str, timeout: float, as_json: bool) -> None:
@@ -196,8 +182,7 @@ def _print(summary: ArchiveSummary) -> None:
     if rows:
         print_table(("partition", "generation", "from", "to", "rows", "files", "size"), rows)
         typer.echo()
-    for note in summary.notes:
-        console().print(note, style="yellow", markup=False)
+    print_notes(summary.notes)
     if summary.removed_orphans:
         files = pluralize(len(summary.removed_orphans), "file")
         typer.echo(f"{files} of a killed archiver deleted")
@@ -221,8 +206,7 @@ def _print_report(report: LakeReport) -> None:
     )
     print_table(columns, [_row(partition) for partition in report.partitions])
     typer.echo()
-    for note in report.notes:
-        console().print(note, style="yellow", markup=False)
+    print_notes(report.notes)
     for problem in report.problems:
         console().print(problem, style="red", markup=False)
     if report.ok:

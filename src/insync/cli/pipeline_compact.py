@@ -9,18 +9,10 @@ import typer
 
 from insync.cli.exits import usage_error
 from insync.cli.options import AsJson
-from insync.cli.output import console, print_json, size
+from insync.cli.output import console, size
 from insync.cli.parsing import duration_s
-from insync.cli.pipeline import (
-    Master,
-    check_java,
-    interruptible,
-    job_errors_reported,
-    resumable,
-    spark_session,
-    stopped,
-)
-from insync.cli.pipeline_progress import make_bar
+from insync.cli.pipeline import Master, check_java, job_errors_reported, resumable
+from insync.cli.pipeline_jobs import report_job, running_job
 from insync.lake.directory import LakeError, load_ledger
 from insync.lake.writer import CODECS
 from insync.pipeline.compact import job
@@ -70,14 +62,7 @@ def compact(
         raise usage_error(str(error)) from None
     with resumable():
         summary = _compact(options, master, as_json)
-    if as_json:
-        print_json(_to_dict(summary))
-    else:
-        _print(summary)
-    if summary.problems:
-        raise typer.Exit(1)
-    if not summary.finished:
-        raise stopped()
+    report_job(summary, _to_dict, _print, as_json=as_json, failed=bool(summary.problems))
 
 
 def _check_topics(options: CompactOptions) -> None:
@@ -89,18 +74,12 @@ def _check_topics(options: CompactOptions) -> None:
 
 def _compact(options: CompactOptions, master: str | None, as_json: bool) -> CompactSummary:
     check_java()
-    with (
-        job_errors_reported(CompactError),
-        spark_session(master, "compact") as spark,
-        interruptible() as stop,
-        make_bar(quiet=as_json) as bar,
-    ):
-        task = bar.add_task("compact", total=None, unit="merges")
+    with job_errors_reported(CompactError), running_job("compact", master, "merges", quiet=as_json) as running:
 
         def on_progress(now: Progress) -> None:
-            bar.update(task, completed=now.done, total=now.total)
+            running.show(now.done, now.total)
 
-        return job.run(spark, options, on_progress=on_progress, stop=stop)
+        return job.run(running.spark, options, on_progress=on_progress, stop=running.stop)
 
 
 def _to_dict(summary: CompactSummary) -> dict[str, Any]:

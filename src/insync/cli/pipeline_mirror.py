@@ -15,14 +15,12 @@ from insync.cli.output import console, print_json, print_table, size
 from insync.cli.pipeline import (
     Master,
     check_java,
-    interruptible,
     job_errors_reported,
     output_errors_reported,
     resumable,
     spark_session,
-    stopped,
 )
-from insync.cli.pipeline_progress import make_bar
+from insync.cli.pipeline_jobs import parse_targets, print_notes, report_job, running_job
 from insync.cli.running_cluster import resolve_bootstrap
 from insync.client.settings import DEFAULT_SETTINGS
 from insync.pipeline import outputs
@@ -103,7 +101,7 @@ def mirror(
         source=ClusterOptions(bootstrap=bootstrap, timeout_s=timeout, client=client_config.current_settings()),
         target=ClusterOptions(bootstrap=to, timeout_s=timeout, client=target_settings),
         state=str(state),
-        topics=_parse_pairs(topics or [], "topic", "TOPIC, or TOPIC=TARGET to give it another name"),
+        topics=parse_targets(topics or []),
         pattern=pattern,
         topic_settings=TopicSettings(
             create=create,
@@ -129,22 +127,7 @@ def mirror(
         outputs.check_directory("--state", options.state)
     with resumable():
         summary = _mirror(options, master, as_json)
-    if as_json:
-        print_json(_to_dict(summary))
-    else:
-        _print(summary)
-    if not summary.finished:
-        raise stopped()
-
-
-def _parse_pairs(texts: list[str], what: str, usage: str) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not name or (equals and not value):
-            raise usage_error(f"'{text}' is not a {what}: use {usage}")
-        pairs[name] = value or name
-    return pairs
+    report_job(summary, _to_dict, _print, as_json=as_json)
 
 
 def _parse_configs(texts: list[str]) -> dict[str, str]:
@@ -159,14 +142,12 @@ def _mirror(options: MirrorOptions, master: str | None, as_json: bool) -> Mirror
     with job_errors_reported(MirrorError):
         if not job.check_connections(options):
             typer.echo(f"insync: no topic matches --pattern {options.pattern} yet; waiting for one", err=True)
-        with spark_session(master, "mirror") as spark, interruptible() as stop, make_bar(quiet=as_json) as bar:
-            task = bar.add_task("mirror", total=None, unit="offsets")
+        with running_job("mirror", master, "offsets", quiet=as_json) as running:
 
             def on_progress(now: Progress) -> None:
-                done = bar.tasks[task].completed + now.offsets
-                bar.update(task, completed=done, total=done + now.backlog, unit=f"offsets, {now.rows:,} records")
+                running.add(now.offsets, now.backlog, f"offsets, {now.rows:,} records")
 
-            return job.run(spark, options, on_progress=on_progress, stop=stop)
+            return job.run(running.spark, options, on_progress=on_progress, stop=running.stop)
 
 
 def _verify(options: MirrorOptions, master: str | None, as_json: bool) -> None:
@@ -211,8 +192,7 @@ def _print(summary: MirrorSummary) -> None:
     typer.echo()
     for group, offsets in sorted(summary.groups.items()):
         console().print(f"group '{group}': {pluralize(len(offsets), 'offset')} committed in the target", markup=False)
-    for note in summary.notes:
-        console().print(note, style="yellow", markup=False)
+    print_notes(summary.notes)
     rate = summary.bytes / summary.seconds if summary.seconds else 0.0
     records = pluralize(summary.rows, "record")
     typer.echo(f"{records} in {summary.seconds:.1f} s ({size(round(rate))}/s); state in {summary.state}")
@@ -230,8 +210,7 @@ def _print_comparison(comparison: Comparison) -> None:
     ]
     print_table(("source", "target", "equal records", "differences"), rows)
     typer.echo()
-    for note in comparison.notes:
-        console().print(note, style="yellow", markup=False)
+    print_notes(comparison.notes)
     for difference in comparison.differences:
         console().print(f"{difference.kind}: {difference.text}", style="red", markup=False)
     if comparison.equal:

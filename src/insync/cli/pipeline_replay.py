@@ -5,26 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from insync.cli import client_config
 from insync.cli.exits import usage_error
 from insync.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
-from insync.cli.output import console, print_json, print_table
+from insync.cli.output import print_table
 from insync.cli.parsing import moment, numbers
-from insync.cli.pipeline import (
-    Master,
-    check_java,
-    interruptible,
-    job_errors_reported,
-    output_errors_reported,
-    resumable,
-    spark_session,
-    stopped,
-)
-from insync.cli.pipeline_progress import make_bar
+from insync.cli.pipeline import Master, check_java, job_errors_reported, output_errors_reported, resumable
+from insync.cli.pipeline_jobs import parse_targets, print_notes, report_job, running_job
 from insync.lake.reader import NO_LIMIT, Selection
 from insync.pipeline import outputs
 from insync.pipeline.replay import job
@@ -64,7 +55,7 @@ def replay(
     options = ReplayOptions(
         bootstrap=bootstrap,
         lake=str(lake),
-        topics=_targets(topics),
+        topics=parse_targets(topics),
         selection=Selection(
             from_offset=from_offset,
             to_offset=NO_LIMIT if to_offset is None else to_offset,
@@ -90,22 +81,7 @@ def replay(
             outputs.check_directory("--state", options.state)
     with resumable():
         summary = _replay(options, master, as_json)
-    if as_json:
-        print_json({"rows": summary.rows, **asdict(summary), "seconds": round(summary.seconds, 3)})
-    else:
-        _print(summary)
-    if not summary.finished:
-        raise stopped()
-
-
-def _targets(topics: list[str]) -> dict[str, str]:
-    targets = {}
-    for text in topics:
-        name, equals, target = text.partition("=")
-        if not name or (equals and not target):
-            raise usage_error(f"'{text}' is not a topic: use TOPIC, or TOPIC=TARGET to write to another topic")
-        targets[name] = target or name
-    return targets
+    report_job(summary, _to_dict, _print, as_json=as_json)
 
 
 def _replay(options: ReplayOptions, master: str | None, as_json: bool) -> ReplaySummary:
@@ -114,13 +90,12 @@ def _replay(options: ReplayOptions, master: str | None, as_json: bool) -> Replay
         if (finished := job.find_finished(options)) is not None:
             return finished
         job.check_targets(options)
-        with spark_session(master, "replay") as spark, interruptible() as stop, make_bar(quiet=as_json) as bar:
-            task = bar.add_task("replay", total=None, unit="records")
+        with running_job("replay", master, "records", quiet=as_json) as running:
+            return job.run(running.spark, options, on_progress=running.show, stop=running.stop)
 
-            def on_progress(done: int, total: int) -> None:
-                bar.update(task, completed=done, total=total)
 
-            return job.run(spark, options, on_progress=on_progress, stop=stop)
+def _to_dict(summary: ReplaySummary) -> dict[str, Any]:
+    return {"rows": summary.rows, **asdict(summary), "seconds": round(summary.seconds, 3)}
 
 
 def _print(summary: ReplaySummary) -> None:
@@ -134,8 +109,7 @@ def _print(summary: ReplaySummary) -> None:
     ]
     print_table(("from", "to", "records", "written before", "target end before", "now"), rows)
     typer.echo()
-    for note in summary.notes:
-        console().print(note, style="yellow", markup=False)
+    print_notes(summary.notes)
     rate = summary.rows / summary.seconds if summary.seconds else 0.0
     records = pluralize(summary.rows, "record")
     typer.echo(f"{records} in {summary.seconds:.1f} s ({rate:,.0f}/s); state in {summary.state}")

@@ -28,6 +28,10 @@ class JobSummary:
     finished: bool = False
 
 
+def no_progress(*_: object) -> None:
+    """The progress of a job that is not shown."""
+
+
 class FailedRounds:
     """Counts rounds in a row that failed and made no progress."""
 

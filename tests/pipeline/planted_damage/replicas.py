@@ -12,6 +12,7 @@ from tests.pipeline.planted_damage.checkpoints import set_checkpoint
 from tests.pipeline.planted_damage.damage import DamageTable, Expected, choose_batch
 
 DAMAGES = DamageTable()
+KEPT_FIELDS = ("base_offset", "leader_epoch", "producer_id", "producer_epoch", "base_sequence")
 
 
 def make_other_records(data: bytearray) -> bytearray:
@@ -19,12 +20,8 @@ def make_other_records(data: bytearray) -> bytearray:
     header = batch.read_header(data)
     return batch.build(
         [NewRecord(b"k", b"other") for _ in range(header.last_offset - header.base_offset + 1)],
-        base_offset=header.base_offset,
-        leader_epoch=header.leader_epoch,
         timestamp_ms=header.max_timestamp,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
+        **{name: getattr(header, name) for name in KEPT_FIELDS},
     )
 
 

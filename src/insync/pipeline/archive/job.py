@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Event
 
 from pyspark.sql import SparkSession
 
@@ -30,7 +30,7 @@ from insync.pipeline.archive.plan import Plan, find_topics, make_plan, open_view
 from insync.pipeline.archive.rolling import RETENTION_BYTES, RETENTION_MS, Rolling, RollLimits, TopicConfigs
 from insync.pipeline.archive.task import ArchiveResult, ArchiveTask, archive_range
 from insync.pipeline.executors import run_tasks
-from insync.pipeline.rounds import PAUSE_S, ClusterOptions, FailedRounds, JobSummary
+from insync.pipeline.rounds import PAUSE_S, ClusterOptions, FailedRounds, JobSummary, no_progress
 from insync.pipeline.session import run_command
 from insync.pipeline.spark_errors import SparkJobError
 from insync.spark.cluster_view import ClusterView
@@ -102,12 +102,12 @@ class ArchiveSummary(JobSummary):
         return [archived for archived in self.committed if archived.lost]
 
 
+OnProgress = Callable[[Progress], None]
+"""Called after every round."""
+
+
 def run(
-    spark: SparkSession,
-    options: ArchiveOptions,
-    *,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-    stop: threading.Event | None = None,
+    spark: SparkSession, options: ArchiveOptions, *, on_progress: OnProgress = no_progress, stop: Event | None = None
 ) -> ArchiveSummary:
     """Runs until everything is archived, or with `follow` until `stop` is set. A round that has begun is finished."""
     check_options(options)
@@ -118,7 +118,7 @@ def run(
         with open_lake(options) as lake:
             archiver = Archiver(spark, options, lake, view, on_progress)
             archiver.summary.removed_orphans = lake.removed_orphans
-            archiver.run(stop or threading.Event())
+            archiver.run(stop or Event())
     finally:
         view.close()
     archiver.summary.seconds = time.perf_counter() - started
@@ -195,7 +195,7 @@ class Archiver:
         options: ArchiveOptions,
         lake: Lake | TableLake,
         view: ClusterView,
-        on_progress: Callable[[Progress], None],
+        on_progress: OnProgress,
     ) -> None:
         self._spark = spark
         self._options = options
@@ -211,7 +211,7 @@ class Archiver:
         self._cores = max(1, spark.sparkContext.defaultParallelism)
         self.summary = ArchiveSummary(lake=str(local_path(options.lake)))
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: Event) -> None:
         target: dict[TopicPartition, int] | None = None
         while not stop.is_set():
             plan = self._plan()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from insync.findings import CRITICAL, WARNING
 from insync.history import verdict
@@ -67,6 +67,10 @@ DDL = (
 )
 
 
+ReplicaKey = tuple[int, str, int]
+"""Broker, topic and partition."""
+
+
 class Finding(NamedTuple):
     kind: str
     property: str
@@ -119,22 +123,10 @@ def make_finding(
     return Finding(kind, rule, broker, topic, partition, offset, file, position, detail, places)
 
 
-class InReplica(Protocol):
-    """What belongs to one replica: the replica itself, a segment of its log, a task for it."""
-
-    @property
-    def broker(self) -> int: ...
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-
-
 def make_replica_finding(
-    kind: str, log: InReplica, file: str, detail: str, *, offset: int = -1, position: int | None = None
+    kind: str, replica: ReplicaKey, file: str, detail: str, *, offset: int = -1, position: int | None = None
 ) -> Finding:
-    rule = MEANINGS[kind].property
-    return Finding(kind, rule, log.broker, log.topic, log.partition, offset, file, position, detail)
+    return Finding(kind, MEANINGS[kind].property, *replica, offset, file, position, detail)
 
 
 def sort_key(finding: Finding) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from insync.logdir.files import NO_LIMIT, Replica
 from insync.pipeline.audit import findings as kinds
 from insync.pipeline.audit.cluster_metadata import ClusterMetadata
-from insync.pipeline.audit.findings import Finding, make_replica_finding
+from insync.pipeline.audit.findings import Finding, ReplicaKey, make_replica_finding
 from insync.pipeline.audit.inventory import NodeDirectory, Root
 from insync.pipeline.audit.quorum_files import QuorumReplica
 from insync.pipeline.audit.segments import Range, SegmentFacts, SegmentTask, read_epochs
@@ -26,8 +26,6 @@ from insync.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_START
 from insync.storage.clean_shutdown import LogEnd
 from insync.wire.types import METADATA_TOPIC
 
-ReplicaKey = tuple[int, str, int]
-"""Broker, topic, partition."""
 _NO_ROOT = Root("", (), {}, (), None)
 
 
@@ -74,7 +72,7 @@ class LogState:
         return self.end_is_known and not own and not self.findings
 
     def add(self, kind: str, offset: int, file: str, detail: str, position: int | None = None) -> None:
-        finding = make_replica_finding(kind, self.replica, file, detail, offset=offset, position=position)
+        finding = make_replica_finding(kind, self.key, file, detail, offset=offset, position=position)
         self.findings.append(finding)
 
     def explain(self, start: int, end: int) -> None:

@@ -24,9 +24,9 @@ from insync.pipeline.audit import findings as kinds
 from insync.pipeline.audit.cluster_metadata import ClusterMetadata, find_compacted, load_metadata
 from insync.pipeline.audit.compacted_records import compare_range, plan_compacted
 from insync.pipeline.audit.compared_ranges import ComparedRange, find_damaged_checkpoints, list_compared_ranges
-from insync.pipeline.audit.findings import AuditResult, Finding
+from insync.pipeline.audit.findings import AuditResult, Finding, ReplicaKey
 from insync.pipeline.audit.inventory import NodeDirectory, read_nodes
-from insync.pipeline.audit.log_ends import LogState, ReplicaKey, check_logs, key_of
+from insync.pipeline.audit.log_ends import LogState, check_logs, key_of
 from insync.pipeline.audit.log_matching import Member, Stretch, compare_stretch
 from insync.pipeline.audit.placement import check_identities, check_placement, select_replicas
 from insync.pipeline.audit.quorum_files import QuorumReplica, check_quorum_files, list_quorum_replicas

@@ -15,7 +15,7 @@ from insync.logdir.chunks import Chunk, read_chunks
 from insync.logdir.files import Segment
 from insync.logdir.indexes import EMPTY, IndexFileError
 from insync.pipeline.audit import findings as kinds
-from insync.pipeline.audit.findings import Finding, make_replica_finding
+from insync.pipeline.audit.findings import Finding, ReplicaKey, make_replica_finding
 from insync.pipeline.audit.inventory import read_if_exists
 from insync.pipeline.audit.segments import read_epochs
 from insync.storage.checkpoints import LEADER_EPOCHS
@@ -42,6 +42,10 @@ class ReplicaTask:
     stopped_cleanly: bool
     compacted: bool
 
+    @property
+    def key(self) -> ReplicaKey:
+        return self.broker, self.topic, self.partition
+
 
 def check_replica_files(task: ReplicaTask) -> list[Finding]:
     return [*_check_epochs(task), *_check_producers(task)]
@@ -52,14 +56,14 @@ def _check_epochs(task: ReplicaTask) -> Iterator[Finding]:
     entries = read_epochs(path)
     if entries is None:
         if os.path.lexists(path):
-            yield make_replica_finding(kinds.EPOCH, task, path, "is damaged, or its entries do not rise")
+            yield make_replica_finding(kinds.EPOCH, task.key, path, "is damaged, or its entries do not rise")
         elif task.was_synced and task.end > task.start:
-            yield make_replica_finding(kinds.EPOCH, task, path, "is missing")
+            yield make_replica_finding(kinds.EPOCH, task.key, path, "is missing")
     elif entries and task.is_intact and task.stopped_cleanly and entries[-1][1] > task.end:
         detail = f"epoch {entries[-1][0]} starts at offset {entries[-1][1]}, the log ends at {task.end}"
-        yield make_replica_finding(kinds.EPOCH, task, path, detail, offset=entries[-1][1])
+        yield make_replica_finding(kinds.EPOCH, task.key, path, detail, offset=entries[-1][1])
     elif not entries and task.was_synced and task.end > task.start:
-        yield make_replica_finding(kinds.EPOCH, task, path, "has no entries")
+        yield make_replica_finding(kinds.EPOCH, task.key, path, "has no entries")
 
 
 def _check_producers(task: ReplicaTask) -> Iterator[Finding]:
@@ -69,24 +73,24 @@ def _check_producers(task: ReplicaTask) -> Iterator[Finding]:
         path = os.path.join(task.directory, f"{offset:020d}{SNAPSHOT}")
         states = decode_snapshot(read_if_exists(path) or b"")
         if states is None:
-            yield make_replica_finding(kinds.PRODUCERS, task, path, "is damaged", offset=offset)
+            yield make_replica_finding(kinds.PRODUCERS, task.key, path, "is damaged", offset=offset)
             continue
         if not task.is_intact:
             continue
         if offset > task.end:
             yield make_replica_finding(
-                kinds.PRODUCERS, task, path, f"is ahead of the log, which ends at {task.end}", offset=offset
+                kinds.PRODUCERS, task.key, path, f"is ahead of the log, which ends at {task.end}", offset=offset
             )
             continue
         late = [key for key, producer in states.producers.items() if producer.last_offset >= offset]
         if late:
             last = states.producers[late[0]].last_offset
             detail = f"has offset {last} of producer {late[0]}, which is not before the snapshot"
-            yield make_replica_finding(kinds.PRODUCERS, task, path, detail, offset=offset)
+            yield make_replica_finding(kinds.PRODUCERS, task.key, path, detail, offset=offset)
         elif offset == known[-1]:
             problem = _compare_with_log(task, states.producers)
             if problem:
-                yield make_replica_finding(kinds.PRODUCERS, task, path, problem, offset=offset)
+                yield make_replica_finding(kinds.PRODUCERS, task.key, path, problem, offset=offset)
 
 
 def _compare_with_log(task: ReplicaTask, producers: dict[int, Producer]) -> str:

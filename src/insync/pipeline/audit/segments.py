@@ -106,6 +106,7 @@ class _SegmentCheck:
     def __init__(self, task: SegmentTask) -> None:
         self._task = task
         self._segment = task.segment
+        self._replica = (task.segment.broker, task.segment.topic, task.segment.partition)
         self._facts = SegmentFacts(next=task.segment.base)
         self._edges = np.array(task.edges, np.int64)
         self._epochs: Any = None
@@ -515,7 +516,7 @@ class _SegmentCheck:
         return self._segment.path, int(headers.position[i])
 
     def _make(self, kind: str, offset: int, file: str, position: int | None, detail: str) -> Finding:
-        return make_replica_finding(kind, self._segment, file, detail, offset=offset, position=position)
+        return make_replica_finding(kind, self._replica, file, detail, offset=offset, position=position)
 
     def _add(self, kind: str, offset: int, file: str, position: int | None, detail: str) -> None:
         add_place(self._facts.findings, self._make(kind, offset, file, position, detail))

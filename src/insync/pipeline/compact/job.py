@@ -11,10 +11,10 @@ the next compaction moves to their place.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Event
 
 from pyspark.sql import SparkSession
 
@@ -25,7 +25,7 @@ from insync.lake.writer import CODECS
 from insync.pipeline.compact.plan import merge_ranges, plan_expiry, plan_merges
 from insync.pipeline.compact.task import CompactResult, CompactTask, merge_files
 from insync.pipeline.executors import run_tasks
-from insync.pipeline.rounds import JobSummary
+from insync.pipeline.rounds import JobSummary, no_progress
 from insync.pipeline.session import run_command
 from insync.pipeline.spark_errors import SparkJobError
 
@@ -86,19 +86,19 @@ class CompactSummary(JobSummary):
     """Ranges that could not be merged."""
 
 
+OnProgress = Callable[[Progress], None]
+"""Called after every round."""
+
+
 def run(
-    spark: SparkSession,
-    options: CompactOptions,
-    *,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-    stop: threading.Event | None = None,
+    spark: SparkSession, options: CompactOptions, *, on_progress: OnProgress = no_progress, stop: Event | None = None
 ) -> CompactSummary:
     """Runs until nothing is left to merge, or `stop` is set. A round that has begun is finished."""
     check_options(options)
     started = time.perf_counter()
     with Lake.open_for_compaction(options.lake) as lake:
         compactor = Compactor(spark, options, lake, on_progress)
-        compactor.run(stop or threading.Event())
+        compactor.run(stop or Event())
     compactor.summary.seconds = time.perf_counter() - started
     return compactor.summary
 
@@ -111,9 +111,7 @@ def check_options(options: CompactOptions) -> None:
 
 
 class Compactor:
-    def __init__(
-        self, spark: SparkSession, options: CompactOptions, lake: Lake, on_progress: Callable[[Progress], None]
-    ) -> None:
+    def __init__(self, spark: SparkSession, options: CompactOptions, lake: Lake, on_progress: OnProgress) -> None:
         self._spark = spark
         self._options = options
         self._lake = lake
@@ -122,7 +120,7 @@ class Compactor:
         self._tasks = TASKS_PER_CORE * max(1, spark.sparkContext.defaultParallelism)
         self.summary = CompactSummary(lake=str(lake.path))
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: Event) -> None:
         self._publish()
         self._expire()
         options = self._options

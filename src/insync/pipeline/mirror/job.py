@@ -11,12 +11,12 @@ target's log says that it was (see `fenced_sender`), after it has checked that t
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event
 
 from pyspark.sql import SparkSession
 
@@ -34,7 +34,7 @@ from insync.pipeline.mirror.plan import MirrorPlan, make_plan
 from insync.pipeline.mirror.state import MirrorState
 from insync.pipeline.mirror.target import MirrorTargets, TopicSettings
 from insync.pipeline.mirror.task import CLIENT_ID, MirrorResult, MirrorTask, mirror_range
-from insync.pipeline.rounds import PAUSE_S, ClusterOptions, FailedRounds, JobSummary
+from insync.pipeline.rounds import PAUSE_S, ClusterOptions, FailedRounds, JobSummary, no_progress
 from insync.pipeline.session import run_command
 from insync.pipeline.spark_errors import SparkJobError
 from insync.spark.cluster_view import ClusterView
@@ -111,12 +111,12 @@ class MirrorSummary(JobSummary):
         return sum(report.rows - report.before for report in self.partitions)
 
 
+OnProgress = Callable[[Progress], None]
+"""Called after every round."""
+
+
 def run(
-    spark: SparkSession,
-    options: MirrorOptions,
-    *,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-    stop: threading.Event | None = None,
+    spark: SparkSession, options: MirrorOptions, *, on_progress: OnProgress = no_progress, stop: Event | None = None
 ) -> MirrorSummary:
     """Runs until everything is mirrored, or with `follow` until `stop` is set. A round that has begun is finished."""
     check_options(options)
@@ -129,7 +129,7 @@ def run(
         check_clusters(options, source, target)
         state = stack.enter_context(MirrorState.open(Path(options.state).absolute()))
         mirror = Mirror(spark, options, view, source, target, state, on_progress)
-        mirror.run(stop or threading.Event())
+        mirror.run(stop or Event())
     mirror.summary.seconds = time.perf_counter() - started
     return mirror.summary
 
@@ -207,7 +207,7 @@ class Mirror:
         source: SyncClient,
         target: SyncClient,
         state: MirrorState,
-        on_progress: Callable[[Progress], None],
+        on_progress: OnProgress,
     ) -> None:
         self._spark = spark
         self._options = options
@@ -223,7 +223,7 @@ class Mirror:
         self._group_notes: list[str] = []
         self.summary = MirrorSummary(state=str(state.directory))
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: Event) -> None:
         self._open_state()
         ends: dict[TopicPartition, int] | None = None
         while not stop.is_set():

@@ -9,11 +9,11 @@ deleted meanwhile, its log was truncated by an unclean election, or the topic wa
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from threading import Event
 
 from pyspark.sql import SparkSession
 
@@ -36,7 +36,7 @@ from insync.pipeline.replay.plan import (
 from insync.pipeline.replay.state import DIRECTORY, ReplayJob, ReplayState, job_name
 from insync.pipeline.replay.target import ReplayTarget, find_topic
 from insync.pipeline.replay.task import Position, ReplayTask, replay_units
-from insync.pipeline.rounds import PAUSE_S, ClusterOptions, FailedRounds, JobSummary
+from insync.pipeline.rounds import PAUSE_S, ClusterOptions, FailedRounds, JobSummary, no_progress
 from insync.pipeline.session import run_command
 from insync.pipeline.spark_errors import SparkJobError
 from insync.wire import compression
@@ -91,12 +91,12 @@ class ReplaySummary(JobSummary):
         return sum(replayed.rows - replayed.resumed for replayed in self.partitions)
 
 
+OnProgress = Callable[[int, int], None]
+"""(records written, all records)"""
+
+
 def run(
-    spark: SparkSession,
-    options: ReplayOptions,
-    *,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
-    stop: threading.Event | None = None,
+    spark: SparkSession, options: ReplayOptions, *, on_progress: OnProgress = no_progress, stop: Event | None = None
 ) -> ReplaySummary:
     """Runs until everything is written or `stop` is set; the same options then continue later."""
     check_options(options)
@@ -112,7 +112,7 @@ def run(
             _check_same_request(state, job, request)
             _, plan = _load_plan(options, job.ledger_entries)
             replayer = Replayer(spark, options, target, state, job, plan, on_progress)
-            replayer.run(stop or threading.Event())
+            replayer.run(stop or Event())
     replayer.summary.seconds = time.perf_counter() - started
     return replayer.summary
 
@@ -216,7 +216,7 @@ class Replayer:
         state: ReplayState,
         job: ReplayJob,
         plan: Sequence[SourcePartition],
-        on_progress: Callable[[int, int], None],
+        on_progress: OnProgress,
     ) -> None:
         self._spark = spark
         self._options = options
@@ -229,7 +229,7 @@ class Replayer:
         self._rows_before = {source.key: self._position(source).rows for source in plan}
         self.summary = ReplaySummary(state=str(state.directory))
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: Event) -> None:
         self._check_topic_ids()
         self._check_expired()
         while not stop.is_set() and (tasks := self._plan_round()):
