@@ -4,7 +4,7 @@ two.
 
     python bench/spark.py [--quick] [--without-kafka] [--json FILE] [PART...]
 
-Parts are decode, rows, files, scale, mirror and campaign.
+Parts are decode, typed, rows, files, scale, mirror and campaign.
 
 One broker and `local[2]` on one machine. Aims, on two cores that nobody else uses and with Spark warm: at least the
 connector's rows per second, source to noop 1.5 Mrow/s and archive 2 Mrow/s of 100 B records; nothing that grows faster
@@ -25,6 +25,7 @@ import spark_decode
 import spark_growth
 import spark_mirror
 import spark_topics
+import spark_typed
 from common import table
 from spark_measure import Sample
 from spark_queries import Queries
@@ -34,7 +35,7 @@ from insync.pipeline.session import open_session
 from insync.testing import Cluster
 
 JARS = Path(__file__).parents[1] / "build" / "spark-kafka"
-PARTS = ("decode", "rows", "files", "scale", "mirror", "campaign")
+PARTS = ("decode", "typed", "rows", "files", "scale", "mirror", "campaign")
 QUICK, FULL = 200_000, 2_000_000
 """Rows of 100 B; of 1 KB half as many."""
 
@@ -48,6 +49,8 @@ def main() -> int:
         print("Spark's Kafka connector is not measured (make spark-kafka fetches it)")
     if "decode" in parts:
         results["decode"] = spark_decode.measured(0.2 if arguments.quick else 2.0)
+    if "typed" in parts:
+        results["typed decoding"] = spark_typed.measure_decoding(0.2 if arguments.quick else 2.0)
     if set(parts) - {"decode", "campaign"}:
         with tempfile.TemporaryDirectory(prefix="insync-bench-") as directory:
             _with_spark(Path(directory), jars, parts, arguments.quick, results)
@@ -59,7 +62,8 @@ def main() -> int:
 
 
 def _with_spark(directory: Path, jars: list[Path], parts: list[str], quick: bool, results: dict[str, object]) -> None:
-    conf = {"spark.jars": ",".join(map(str, jars))} if jars else {}
+    all_jars = [*jars, *sorted(spark_typed.AVRO_JARS.glob("*.jar"))]
+    conf = {"spark.jars": ",".join(map(str, all_jars))} if all_jars else {}
     memory = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
     spark = open_session("local[2]", "insync-bench", **conf, **memory)
     rows = QUICK if quick else FULL
@@ -67,6 +71,8 @@ def _with_spark(directory: Path, jars: list[Path], parts: list[str], quick: bool
         with Cluster(brokers=1, directory=directory / "cluster") as cluster:
             runs = {"warm": 1, "runs": 1} if quick else {"warm": 2, "runs": 3}
             queries = Queries(spark, cluster, directory, connector=bool(jars), **runs)
+            if "typed" in parts:
+                results["typed"] = spark_typed.measure_queries(spark, cluster, rows // 2, **runs)
             if "rows" in parts:
                 results["rows"] = by_load(cluster, queries, rows, quick)
             if "files" in parts:
