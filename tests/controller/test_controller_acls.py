@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from insync.controller import acls as controller_acls
-from insync.security.acl import Acl, Operation, PatternType, Permission, ResourceType
+from insync.security.acl import Permission
 from insync.wire.errors import ErrorCode
 from insync.wire.messages import create_acls, delete_acls
-from tests.acl_filters import EVERY_ACL
+from tests.acl_filters import DENIED_READ, EVERY_ACL
 from tests.controller.controller_harness import Cluster
 
 
@@ -46,16 +46,7 @@ def cluster_with(*creations: create_acls.AclCreation) -> Cluster:
 
 def test_a_created_acl_is_in_the_image_with_an_id_of_its_own() -> None:
     cluster = cluster_with(creation(resource_pattern_type=4, host="10.0.0.1", permission_type=2), creation())
-    expected = Acl(
-        resource_type=ResourceType.TOPIC,
-        resource_name="orders",
-        pattern_type=PatternType.PREFIXED,
-        principal="User:alice",
-        host="10.0.0.1",
-        operation=Operation.READ,
-        permission=Permission.DENY,
-    )
-    assert next(iter(cluster.image.acls.values())) == expected
+    assert next(iter(cluster.image.acls.values())) == DENIED_READ
     assert len(cluster.image.acls) == 2
     assert all(acl_id.version == 4 for acl_id in cluster.image.acls)
 

@@ -20,17 +20,10 @@ from insync.security.quotas import (
 )
 from insync.security.scram import ScramCredential, ScramUsers, make_credential
 from insync.wire import metadata_records as records
+from tests.acl_filters import DENIED_READ
 
 FIRST, SECOND = UUID(int=1001), UUID(int=1002)
-READ = Acl(
-    resource_type=ResourceType.TOPIC,
-    resource_name="orders",
-    pattern_type=PatternType.PREFIXED,
-    principal="User:alice",
-    host="10.0.0.1",
-    operation=Operation.READ,
-    permission=Permission.DENY,
-)
+READ = DENIED_READ
 WRITE = Acl(
     resource_type=ResourceType.GROUP, resource_name="g", principal="User:bob", operation=Operation.DESCRIBE_CONFIGS
 )

@@ -6,21 +6,19 @@ import time
 from typing import Annotated, Any
 
 import typer
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from insync.cli.exits import failure, usage_error
+from insync.cli.exits import usage_error
 from insync.cli.options import AsJson
 from insync.cli.output import console, print_json, print_table, size
 from insync.cli.pipeline import Master, open_session, output_errors_reported
+from insync.cli.pipeline_log_errors import log_options_checked, spark_failures_reported
 from insync.cli.pipeline_progress import progress_bars
 from insync.findings import CRITICAL
 from insync.pipeline import outputs
 from insync.pipeline.audit.findings import MEANINGS, Finding, condense
 from insync.pipeline.audit.job import Audit, AuditOptions, check_options, run, to_frame
 from insync.pipeline.log_directories import list_log_directories
-from insync.pipeline.spark_errors import SparkJobError, explain_job_failure
 from insync.pipeline.text import pluralize
 from insync.spark.option_values import OptionError
 
@@ -73,24 +71,16 @@ def audit(
 
 
 def _check(options: AuditOptions) -> None:
-    try:
+    with log_options_checked():
         check_options(options)
-    except (OptionError, ValueError) as error:
-        raise usage_error(str(error)) from None
-    except OSError as error:
-        raise failure(f"{error.filename} cannot be read: {error.strerror}") from None
 
 
 def _run(spark: SparkSession, options: AuditOptions, *, quiet: bool) -> Audit:
     try:
-        with progress_bars(quiet=quiet) as on_progress:
+        with spark_failures_reported(), progress_bars(quiet=quiet) as on_progress:
             return run(spark, options, on_progress)
     except (OptionError, ValueError) as error:
         raise usage_error(str(error)) from None
-    except SparkJobError as error:
-        raise failure(str(error)) from None
-    except (PySparkException, Py4JError) as error:
-        raise failure(f"Spark: {explain_job_failure(str(error))}") from None
 
 
 def _names(text: str) -> tuple[str, ...]:

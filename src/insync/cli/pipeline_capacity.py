@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 
-from insync.cli.exits import failure, usage_error
+from insync.cli.exits import usage_error
 from insync.cli.options import AsJson
 from insync.cli.output import console, duration, print_json, print_table, size
 from insync.cli.parsing import byte_count, duration_s, moment, numbers, pairs
 from insync.cli.pipeline import Master, output_errors_reported, spark_session
+from insync.cli.pipeline_log_errors import log_options_checked, spark_failures_reported
 from insync.cli.pipeline_progress import progress_bars
 from insync.ops.reassignment.balance import BalanceLimits
 from insync.pipeline import outputs
@@ -31,9 +30,7 @@ from insync.pipeline.capacity.retention_cost import (
 )
 from insync.pipeline.health.job import now_ms
 from insync.pipeline.log_directories import list_log_directories
-from insync.pipeline.spark_errors import SparkJobError, explain_job_failure
 from insync.pipeline.text import pluralize
-from insync.spark.option_values import OptionError
 
 SHOWN = 10
 
@@ -89,12 +86,8 @@ def capacity(
         if html is not None:
             outputs.check_page("--html", html)
     _check_plan(plan)
-    try:
+    with log_options_checked():
         check_options(options)
-    except (OptionError, ValueError) as error:
-        raise usage_error(str(error)) from None
-    except OSError as error:
-        raise failure(f"{error.filename} cannot be read: {error.strerror}") from None
     report = _run(options, master, quiet=as_json)
     if html is not None:
         html.write_text(render_page(report), encoding="utf-8")
@@ -107,13 +100,12 @@ def capacity(
 
 
 def _run(options: CapacityOptions, master: str | None, *, quiet: bool) -> Capacity:
-    try:
-        with spark_session(master, "capacity") as spark, progress_bars(quiet=quiet) as on_progress:
-            return run(spark, options, on_progress)
-    except SparkJobError as error:
-        raise failure(str(error)) from None
-    except (PySparkException, Py4JError) as error:
-        raise failure(f"Spark: {explain_job_failure(str(error))}") from None
+    with (
+        spark_failures_reported(),
+        spark_session(master, "capacity") as spark,
+        progress_bars(quiet=quiet) as on_progress,
+    ):
+        return run(spark, options, on_progress)
 
 
 def _parse_disks(text: str) -> dict[int, int]:
