@@ -18,7 +18,7 @@ def test_the_demo_loses_nothing_and_says_so() -> None:
     for number, chapter in enumerate(CHAPTERS, 1):
         assert f"{number}. {chapter.title}" in result.output
     assert "8 records acknowledged, 0 lost" in result.output
-    assert "properties S1..S17 held after each of" in result.output
+    assert "properties S1..S19 held after each of" in result.output
 
 
 def test_the_demo_shows_both_leaders_and_the_truncated_record() -> None:

@@ -74,6 +74,7 @@ class FakeNode:
         self.lifecycle = SimpleNamespace(state="running", incarnation_id=UUID(int=node_id))
         self.broker_epoch = -1
         self.controller_role = SimpleNamespace(active=False)
+        self.broker_role = None
         self.stopped = False
         self.replicas = SimpleNamespace(replicas={})
         self.changed: list[FakeReplica] = []

@@ -1,4 +1,14 @@
-"""Seeds that once showed a bug, and which one. They run on every change."""
+"""Runs that once showed a bug, and which one. They run on every change.
+
+Each is kept as a plan in `corpus/`, named after the seed that drew it: when the swarm changes, a seed draws another
+plan.
+"""
+
+from pathlib import Path
+
+from insync.sim.plans.plan import Plan
+
+DIRECTORY = Path(__file__).parent / "corpus"
 
 CORPUS: dict[int, str] = {
     7: "the checker forgot that a crash was lossy when another crash followed",
@@ -22,3 +32,7 @@ CORPUS: dict[int, str] = {
     5031: "an operator's unclean election, forwarded in an envelope, was not recognised",
     5063: "a late registration of a dead incarnation left the live one with a stale epoch (L1)",
 }
+
+
+def read_plan(seed: int) -> Plan:
+    return Plan.from_json((DIRECTORY / f"{seed}.json").read_text())

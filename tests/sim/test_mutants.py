@@ -19,7 +19,7 @@ QUICK = {
     "truncate-to-hwm": ("S3", "S1", "S9"),
     "exact-epoch-only": ("S2", "S3", "F5"),
     "unclamped-hwm": ("S2", "S6"),
-    "hwm-below-min-isr": ("S3", "S4", "S1"),
+    "hwm-below-min-isr": ("S3", "S4", "S1", "S16"),
     "read-past-hwm": ("S8",),
     "joins-below-hwm": ("S3", "S5", "S4", "S1"),
     "unclean-keeps-elr": ("S5",),
@@ -37,6 +37,10 @@ QUICK = {
     "no-pre-votes": ("L10",),
     "producer-ids-not-in-snapshots": ("L4",),
     "expands-below-min-isr-only": ("L11",),
+    "stale-generation-commits": ("S18",),
+    "groups-loaded-in-part": ("S18",),
+    "epoch-end-too-far": ("S19",),
+    "time-search-too-late": ("S19",),
 }
 """Mutants that need few seeds, and the properties that may fail."""
 

@@ -40,12 +40,13 @@ def test_a_plan_does_not_depend_on_the_hash_seed() -> None:
     assert run_with_hash_seed(code, 0) == run_with_hash_seed(code, 4711)
 
 
-def test_the_shapes_reach_from_one_node_to_five_controllers_and_seven_brokers(plans: list[Plan]) -> None:
+def test_the_shapes_reach_from_one_node_to_five_controllers_and_nine_brokers(plans: list[Plan]) -> None:
     voters = Counter(len(plan.voters) for plan in plans)
     brokers = Counter(len(plan.brokers) for plan in plans)
     assert set(voters) == {1, 3, 5}
+    assert voters[3] + voters[5] > len(plans) // 2
     assert min(brokers) == 1
-    assert max(brokers) == 7
+    assert max(brokers) == 9
     assert brokers.most_common(1)[0][0] == 3
     combined = [plan for plan in plans if set(plan.voters) & set(plan.brokers)]
     assert 0 < len(combined) < len(plans)
@@ -113,6 +114,6 @@ def test_every_pattern_has_a_weight() -> None:
 def test_clients_send_with_every_kind_of_acks(plans: list[Plan]) -> None:
     clients = [client for plan in plans for client in plan.clients]
     assert {client.acks for client in clients if client.kind == "producer"} == {-1, 0, 1}
-    assert {client.kind for client in clients} == {"producer", "consumer", "lister", "impostor"}
+    assert {client.kind for client in clients} == {"producer", "consumer", "lister", "impostor", "member", "admin"}
     assert any(client.idempotent for client in clients)
     assert all(client.client_id < -1 for client in clients)

@@ -45,6 +45,8 @@ def test_there_are_many_probes_and_each_is_described() -> None:
         (note("leader_elected", how="elr"), "elr_election"),
         (note("unclean_recovery_finished", strategy="proactive"), "proactive_recovery"),
         (note("quorum_vote_refused", pre_vote=True), "pre_vote_refused"),
+        (note("quorum_snapshot_loaded", installed=True), "snapshot_installed"),
+        (note("quorum_snapshot_loaded", installed=False), "snapshot_reloaded"),
         (note("quorum_vote_refused", pre_vote=False), "vote_refused"),
         (note("elr_changed", elr=(2,)), "elr_filled"),
         (note("controlled_shutdown", partitions=2), "shutdown_moved_leaders"),

@@ -68,7 +68,7 @@ def run(
 def _summary(outcomes: list[Outcome], seconds: float) -> dict[str, Any]:
     probes: Counter[str] = Counter()
     for outcome in outcomes:
-        probes.update(outcome.probes)
+        probes.update(outcome.probes.keys())  # seeds that reached it, not how often
     steps = sum(outcome.steps for outcome in outcomes)
     cpu = sum(outcome.cpu_seconds for outcome in outcomes)
     return {

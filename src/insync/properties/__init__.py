@@ -10,6 +10,7 @@ from insync.properties import (
     candidate_completeness,
     denied_requests,
     explained_changes,
+    group_offsets,
     hwm_monotonicity,
     idempotence,
     leader_completeness,
@@ -19,6 +20,7 @@ from insync.properties import (
     metadata_matching,
     min_isr_gate,
     no_loss,
+    offset_queries,
     quorum_superset,
     read_consistency,
     recovery_quorum,
@@ -46,6 +48,8 @@ SAFETY: tuple[Property, ...] = (
     denied_requests.PROPERTY,
     min_isr_gate.PROPERTY,
     explained_changes.PROPERTY,
+    group_offsets.PROPERTY,
+    offset_queries.PROPERTY,
 )
 LIVENESS: tuple[Property, ...] = (*liveness.PROPERTIES, *availability.PROPERTIES)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from insync.metadata.partition import PartitionKey
+from insync.properties.group_offsets import GroupHistory
 
 UNKNOWN_CRC = -1
 UNKNOWN_OFFSET = -1
@@ -99,9 +100,10 @@ Record = Sent | Acked | Failed | Read | ListedOffset
 class History:
     """The records in real-time order. `kept` also holds those that were taken, if `keep` is set."""
 
-    __slots__ = ("keep", "kept", "pending")
+    __slots__ = ("groups", "keep", "kept", "pending")
 
     def __init__(self, *, keep: bool = False) -> None:
+        self.groups = GroupHistory()
         self.keep = keep
         self.kept: list[Record] = []
         self.pending: list[Record] = []

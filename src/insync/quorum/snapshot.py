@@ -2,7 +2,7 @@
 
 The log may be pruned from the front up to the oldest snapshot that is kept, never further.
 
-Notes: quorum_snapshot_written(offset, epoch, records), quorum_snapshot_loaded(offset, epoch, records),
+Notes: quorum_snapshot_written(offset, epoch, records), quorum_snapshot_loaded(offset, epoch, records, installed),
 quorum_snapshot_refused(offset, epoch).
 """
 
@@ -144,12 +144,20 @@ def install(state: RaftState, download: Download, now: int) -> bool:
     state.snapshots.store(download.id, download.data)
     state.restart_log_at(download.id)
     state.snapshots.keep(1)
-    _load(state, download.id, payloads, now)
+    _load(state, download.id, payloads, now, is_installed=True)
     return True
 
 
-def _load(state: RaftState, snapshot: OffsetAndEpoch, payloads: list[bytes], now: int) -> None:
-    state.out.note("quorum_snapshot_loaded", offset=snapshot.offset, epoch=snapshot.epoch, records=len(payloads))
+def _load(
+    state: RaftState, snapshot: OffsetAndEpoch, payloads: list[bytes], now: int, *, is_installed: bool = False
+) -> None:
+    state.out.note(
+        "quorum_snapshot_loaded",
+        offset=snapshot.offset,
+        epoch=snapshot.epoch,
+        records=len(payloads),
+        installed=is_installed,
+    )
     state.hwm = snapshot.offset
     state.log.set_hwm(snapshot.offset)
     state.on_snapshot(payloads, snapshot.offset, snapshot.epoch, now)

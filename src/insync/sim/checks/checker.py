@@ -1,4 +1,4 @@
-"""Checks the protocol's safety properties (S1-S17) after every step of a simulated cluster, and what has to stay
+"""Checks the protocol's safety properties (S1-S19) after every step of a simulated cluster, and what has to stay
 available meanwhile (L8-L11).
 
 It looks only at what the step changed. From the nodes it builds two things that no node has: the metadata log as
@@ -25,12 +25,23 @@ from insync.sim.checks.availability_checks import AvailabilityChecks
 from insync.sim.checks.convergence import why_not_converged
 from insync.sim.checks.denial_checks import DenialChecks
 from insync.sim.checks.ghost_image import GhostImage
+from insync.sim.checks.group_checks import GroupChecks
 from insync.sim.checks.partition_checks import PartitionChecks
 from insync.sim.checks.probes import Probes
+from insync.sim.checks.query_checks import QueryChecks
 from insync.sim.checks.quorum_checks import PreVoteChecks
 from insync.wire import codec
 from insync.wire.errors import ErrorCode
-from insync.wire.messages import broker_heartbeat, elect_leaders, envelope, fetch, fetch_snapshot, list_offsets, produce
+from insync.wire.messages import (
+    broker_heartbeat,
+    elect_leaders,
+    envelope,
+    fetch,
+    fetch_snapshot,
+    list_offsets,
+    offset_for_leader_epoch,
+    produce,
+)
 from insync.wire.types import METADATA_TOPIC_ID
 
 ACKS_ALL = -1
@@ -68,6 +79,8 @@ class Checker:
         self.truth = GhostImage(self._violated, self.probes.hit)
         self.partitions = PartitionChecks(cluster, self.truth, self._violated, self.probes.hit)
         self.availability = AvailabilityChecks(cluster, self.truth, self._violated)
+        self.queries = QueryChecks(self.truth, self._violated)
+        self.groups = GroupChecks(self.truth, self._violated)
         self.clients = ClientChecks(history, self.truth.ghosts, self._violated)
         self._stop = stop
         self._seen: dict[int, NodeSnapshot] = {}
@@ -137,8 +150,13 @@ class Checker:
             self._report("L10", seen.pre_votes.on_request(request, effects, self._local_now_ms(node)))
         if type(request) is list_offsets.ListOffsetsRequest:
             self._offsets_listed(node, request, effects)
+            self.queries.after_query(node, request, effects)
+        elif type(request) is offset_for_leader_epoch.OffsetForLeaderEpochRequest:
+            self.queries.after_query(node, request, effects)
         if self.clients.history.pending:
             self.clients.check()
+        if self.clients.history.groups.problems:
+            self.groups.report(self.clients.history.groups)
         if node.stopped:
             seen.clean = seen.clean or any(isinstance(effect, Stop) and effect.clean for effect in effects)
         self.probes.after_step(node, event, request, effects)
@@ -207,7 +225,9 @@ class Checker:
     def finish(self) -> list[Violation]:
         """The final checks: the rest of the clients' history, and every live log from its start."""
         self.clients.check()
+        self.groups.report(self.clients.history.groups)
         for node in self.cluster.nodes():
+            self.groups.check_memory(node)
             for key, replica in node.replicas.replicas.items() if node.replicas is not None else ():
                 self.partitions.check_whole(node.id, key, replica)
         return self.violations

@@ -99,7 +99,11 @@ PROBES: dict[str, str] = {
     "pre_vote_refused": "a pre-vote was refused",
     "vote_refused": "a vote was refused",
     "metadata_truncated": "a node truncated uncommitted metadata",
-    "snapshot_loaded": "a lagging node loaded a snapshot",
+    "snapshot_reloaded": "a node started from its own snapshot",
+    "snapshot_installed": "a lagging node installed a snapshot of its leader",
+    # groups
+    "groups_loaded": "a coordinator loaded a partition of the offsets topic",
+    "group_generation": "a group began a new generation",
     # reassignment
     "reassignment_started": "a reassignment was begun",
     "reassignment_completed": "a reassignment was completed by an ISR change",
@@ -125,7 +129,8 @@ _BY_KIND: dict[str, str] = {
     "broker_fenced": "broker_fenced",
     "quorum_resigned": "quorum_resigned",
     "quorum_truncated": "metadata_truncated",
-    "quorum_snapshot_loaded": "snapshot_loaded",
+    "groups_loaded": "groups_loaded",
+    "group_generation": "group_generation",
     "reassignment_cancelled": "reassignment_cancelled",
     "reassignment_replaced": "reassignment_replaced",
     "reassignment_started": "reassignment_started",
@@ -162,6 +167,7 @@ _BY_FIELD: dict[str, tuple[str, dict[Any, str]]] = {
         },
     ),
     "unclean_recovery_finished": ("strategy", {"balanced": "balanced_recovery", "proactive": "proactive_recovery"}),
+    "quorum_snapshot_loaded": ("installed", {True: "snapshot_installed", False: "snapshot_reloaded"}),
     "quorum_vote_refused": ("pre_vote", {True: "pre_vote_refused", False: "vote_refused"}),
     "truncated": ("case", {"C": "divergence_c", "F": "divergence_f", "G": "divergence_g"}),
 }

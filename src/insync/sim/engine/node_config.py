@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from insync.controller.config import ControllerConfig
+from insync.groups.config import GroupConfig
 from insync.metadata.broker import Endpoint
 from insync.metadata.security_records import to_acl_record
 from insync.node.config import AuthorizerConfig, NodeConfig
@@ -54,6 +55,7 @@ def node_config(plan: Plan, node: NodePlan) -> NodeConfig:
         quorum=_quorum(timing),
         controller=_controller(timing, (to_acl_record(UUID(int=1), OPEN),) if plan.has_authorizer else ()),
         replication=_replication(timing, node.wall_offset_ms),
+        groups=_groups(timing),
     )
 
 
@@ -86,12 +88,24 @@ def _controller(timing: Timing, first_records: tuple[MetadataRecord, ...]) -> Co
     )
 
 
+def _groups(timing: Timing) -> GroupConfig:
+    return GroupConfig(
+        group_min_session_timeout_ms=100,
+        group_initial_rebalance_delay_ms=timing.heartbeat_ms,
+        new_member_join_timeout_ms=timing.session_ms * 3,
+        offsets_commit_timeout_ms=timing.request_ms,
+        offsets_topic_num_partitions=2,
+        load_step_bytes=500,
+        load_retry_ms=20,
+    )
+
+
 def _replication(timing: Timing, wall_offset_ms: int) -> ReplicationConfig:
     return ReplicationConfig(
         replica_lag_time_max_ms=timing.lag_ms,
         replica_fetch_wait_max_ms=timing.fetch_wait_ms,
-        replica_fetch_max_bytes=2_000,
-        replica_fetch_response_max_bytes=8_000,
+        replica_fetch_max_bytes=timing.fetch_bytes,
+        replica_fetch_response_max_bytes=timing.fetch_bytes * 4,
         replica_fetch_backoff_ms=timing.fetch_wait_ms // 2,
         replica_fetch_timeout_ms=timing.fetch_wait_ms + timing.request_ms,
         isr_expand_interval_ms=timing.lag_ms // 4,

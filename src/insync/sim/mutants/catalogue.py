@@ -16,6 +16,7 @@ from insync.sim.mutants import patches
 from insync.sim.mutants.decisions import DECISION_MUTANTS
 from insync.sim.mutants.mutant import Mutant, Patch
 from insync.sim.mutants.mutant import make_mutant as _mutant
+from insync.sim.mutants.services import SERVICE_MUTANTS
 
 _UNCHECKED_ENDS: tuple[Patch, ...] = (
     ("storage.clean_shutdown:find_damage", patches.always(None)),
@@ -382,6 +383,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         ("controller.acls:order_removals", lambda _o: list),
     ),
     *DECISION_MUTANTS,
+    *SERVICE_MUTANTS,
 )
 
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for mutant in CATALOGUE}

@@ -86,7 +86,7 @@ class ClientPlan:
     max_records: int = 1
     in_flight: int = 1
     value_bytes: int = 0
-    """Extra bytes per value, so that segments roll sooner."""
+    """Extra bytes per value, so that segments roll sooner; of a member, the number of its group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +111,8 @@ class Timing:
     snapshot_records: int = 40
     slice_records: int = 200
     apply_records: int = 500
+    fetch_bytes: int = 2_000
+    """How many bytes a follower fetches of one partition at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

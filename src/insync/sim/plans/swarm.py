@@ -11,6 +11,7 @@ import dataclasses
 import random
 from typing import Any
 
+from insync.groups.config import OFFSETS_TOPIC
 from insync.sim.plans import directed
 from insync.sim.plans.draw import UNCLEAN_STRATEGIES, Draw, FaultPattern
 from insync.sim.plans.fault_patterns import FAULT_PATTERNS
@@ -19,6 +20,8 @@ from insync.sim.plans.plan import Action, ClientPlan, Latency, NodePlan, Plan, T
 from insync.sim.plans.races.race import TOPIC, RaceSetup
 
 AUTHORIZER_EVERY = 4
+FIRST_MEMBER = -30
+ADMIN = -60
 IMPOSTOR = -50
 """The id of the client that sends what only nodes may send."""
 FIRST_CONTROLLER = 101
@@ -49,7 +52,9 @@ def draw_plan(seed: int, **overrides: Any) -> Plan:
     setup = directed.choose_race(seed)
     plan = _draw_swarm_plan(seed, rng) if setup is None else _draw_directed_plan(seed, rng, setup)
     if setup is None:
-        plan = _with_authorizer(plan)
+        plan = _with_shape(_with_authorizer(plan))
+        if not plan.has_authorizer:
+            plan = _with_groups_and_tools(plan)
     return dataclasses.replace(plan, **overrides)
 
 
@@ -124,6 +129,87 @@ def _with_authorizer(plan: Plan) -> Plan:
     clients_and_impostor = (*plan.clients, impostor) if rng.random() < 0.7 else plan.clients
     in_order = sorted((*plan.actions, *actions), key=lambda action: action.at_ms)
     return dataclasses.replace(plan, has_authorizer=True, actions=tuple(in_order), clients=clients_and_impostor)
+
+
+def _with_shape(plan: Plan) -> Plan:
+    """Most plans get a quorum of three or five, some more brokers, a few hundreds of partitions or unusual sizes. They
+    are drawn from a sequence of their own, so that the faults of a seed stay what they were."""
+    rng = random.Random(f"insync shape {plan.seed}")
+    nodes, topics, timing = plan.nodes, plan.topics, plan.timing
+    if len(plan.voters) == 1 and rng.random() < 0.8:
+        nodes = _with_voters(plan, rng.choice((3, 3, 3, 5)))
+    if rng.random() < 0.05:
+        highest = rng.choice((6, 9))
+        more = [n for n in range(1, highest + 1) if n not in plan.brokers]
+        nodes = (*nodes, *(NodePlan(node_id=n, roles=("broker",), wall_offset_ms=1_700_000_000_000) for n in more))
+    if rng.random() < 0.02:
+        topics = (dataclasses.replace(topics[0], partitions=rng.choice((60, 120, 250))), *topics[1:])
+        timing = dataclasses.replace(timing, slice_records=rng.choice((10, 50)), apply_records=50)
+    if rng.random() < 0.1:
+        timing = dataclasses.replace(timing, snapshot_records=rng.choice((1, 2, 5)))
+    if rng.random() < 0.1:
+        timing = dataclasses.replace(timing, fetch_bytes=rng.choice((150, 400)))
+    if rng.random() < 0.1:
+        timing = dataclasses.replace(timing, fetch_sessions=1)
+    return dataclasses.replace(plan, nodes=nodes, topics=topics, timing=timing)
+
+
+def _with_voters(plan: Plan, count: int) -> tuple[NodePlan, ...]:
+    """The same nodes with `count` voters: more controllers, or brokers that are controllers too."""
+    if plan.voters[0] >= FIRST_CONTROLLER:
+        template = plan.nodes[-1]
+        more = range(FIRST_CONTROLLER + 1, FIRST_CONTROLLER + count)
+        return (*plan.nodes, *(dataclasses.replace(template, node_id=node) for node in more))
+    if len(plan.brokers) < 3:
+        return plan.nodes
+    both = ("broker", "controller")
+    return tuple(
+        dataclasses.replace(node, roles=both) if node.node_id <= min(count, len(plan.brokers) // 2 * 2 + 1) else node
+        for node in plan.nodes
+    )
+
+
+def _with_groups_and_tools(plan: Plan) -> Plan:
+    """Half of the plans have consumer groups, a third the tools of an administrator, some operations of their own."""
+    rng = random.Random(f"insync groups {plan.seed}")
+    clients, actions = list(plan.clients), list(plan.actions)
+    if rng.random() < 0.5:
+        clients += [
+            ClientPlan(
+                client_id=FIRST_MEMBER - number,
+                kind="member",
+                every_ms=rng.choice((40, 80, 150)),
+                idempotent=rng.random() < 0.3,
+                value_bytes=number % rng.choice((1, 1, 2)),
+            )
+            for number in range(rng.choice((1, 2, 3, 4)))
+        ]
+        offsets = f"{OFFSETS_TOPIC}-{rng.randrange(2)}"
+        for _ in range(rng.choice((0, 1, 2, 3))):
+            kind = rng.choice(("crash", "lossy_crash", "restart", "pause", "isolate", "reassign", "elect_preferred"))
+            at, away = rng.randrange(plan.fault_ms), rng.randint(50, plan.timing.session_ms * 2)
+            if kind == "reassign":
+                replicas = tuple(rng.sample(plan.brokers, min(len(plan.brokers), rng.randint(1, 3))))
+                actions.append(Action(at_ms=at, kind=kind, target=offsets, value=replicas))
+            elif kind == "elect_preferred":
+                actions.append(Action(at_ms=at, kind=kind, target=offsets))
+            else:
+                value = ("both",) if kind == "isolate" else ()
+                actions.append(Action(at_ms=at, kind=kind, target=f"leader:{offsets}", duration_ms=away, value=value))
+    if rng.random() < 0.35:
+        clients.append(ClientPlan(client_id=ADMIN, kind="admin", every_ms=rng.choice((60, 150))))
+    if rng.random() < 0.15:
+        broker, at = str(rng.choice(plan.brokers)), rng.randrange(plan.fault_ms // 2)
+        away = plan.timing.session_ms * 2
+        actions.append(Action(at_ms=at, kind="crash", target=broker, duration_ms=away * 2))
+        actions.append(Action(at_ms=at + away, kind="unregister", target=broker))
+    if rng.random() < 0.2:
+        at = rng.randrange(plan.fault_ms // 2)
+        for delay, kind in ((0, "create_topic"), (rng.randint(300, 900), "delete_topic"), (1_000, "create_topic")):
+            size = (rng.randint(1, 3), min(3, len(plan.brokers))) if kind == "create_topic" else ()
+            actions.append(Action(at_ms=at + delay, kind=kind, target="again", value=size))
+    in_order = sorted(actions, key=lambda action: action.at_ms)
+    return dataclasses.replace(plan, clients=tuple(clients), actions=tuple(in_order))
 
 
 def _draw_nodes(rng: random.Random) -> tuple[NodePlan, ...]:

@@ -26,6 +26,7 @@ from insync.wire.messages import (
     delete_topics,
     elect_leaders,
     incremental_alter_configs,
+    unregister_broker,
 )
 from insync.wire.types import ms
 
@@ -161,6 +162,9 @@ class Operator(Client):
             resource_type=TOPIC_RESOURCE, resource_name=action.target, configs=(config,)
         )
         return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+
+    def _unregister(self, action: Action) -> Message:
+        return unregister_broker.UnregisterBrokerRequest(broker_id=int(action.target))
 
     def _deny(self, action: Action) -> Message:
         return _create_acls(_denial(action))
