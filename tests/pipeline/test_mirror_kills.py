@@ -1,16 +1,16 @@
 """A mirror that is killed at any point, and a source that changes meanwhile: nothing is lost, doubled or replaced.
 
-The mirror is a process of its own without Spark, killed with -9 at times that a seed determines, between and within
-rounds. INSYNC_KILL_ROUNDS makes the test longer.
+The mirror is a process of its own without Spark that kills itself with -9 after a batch that a seed determines, before
+its state counts that batch. INSYNC_KILL_ROUNDS makes the test longer.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,12 +20,14 @@ from confluent_kafka import Consumer, TopicPartition
 from insync.client import admin
 from insync.client.offsets import LATEST, list_offsets_with_retry
 from insync.client.sync_client import SyncClient
+from insync.pipeline.mirror.batches import BatchLimits
 from insync.pipeline.mirror.errors import MirrorError, SourceLossError
+from insync.pipeline.mirror.job import MirrorOptions
 from insync.pipeline.mirror.state import MirrorPosition, MirrorState
+from insync.pipeline.mirror.task import MirrorTask, mirror_range
 from insync.testing import Cluster
 from tests.pipeline.lake_data import delete_records, numbered, produce
 from tests.pipeline.mirror_here import compare, make_options, mirror
-from tests.polling import wait_until
 
 ROUNDS = int(os.environ.get("INSYNC_KILL_ROUNDS", "2"))
 SEED = int(os.environ.get("INSYNC_KILL_SEED", "7"))
@@ -50,22 +52,10 @@ def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
     consumer.close()
 
 
-def kill_while_mirroring(rng: random.Random, source: str, target: str, state: Path) -> None:
-    command = [sys.executable, "-m", "tests.pipeline.mirror_here", source, target, str(state), "kills"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        rows = count_rows(state)
-
-        def has_mirrored() -> bool:
-            if process.poll() is not None:
-                pytest.fail(f"the mirror ended: {process.communicate()[1][-3000:]}")
-            return count_rows(state) > rows
-
-        wait_until(has_mirrored, "the mirror writes", timeout_s=120.0)
-        time.sleep(rng.uniform(0.0, 0.6))
-    finally:
-        process.kill()
-        process.communicate()
+def run_until_killed(batches: int, source: str, target: str, state: Path) -> None:
+    command = [sys.executable, "-m", "tests.pipeline.mirror_here", source, target, str(state), "kills", str(batches)]
+    ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr[-3000:]
 
 
 def count_rows(state: Path) -> int:
@@ -78,18 +68,42 @@ def test_a_mirror_that_is_killed_continues_exactly(target: Cluster, tmp_path: Pa
     with Cluster(brokers=1, topics={"kills": 1}) as source:
         produce(source.bootstrap, "kills", numbered(0, 100))
         delete_records(source.bootstrap, "kills", before=40)  # offsets differ by 40 from now on
+        produce(source.bootstrap, "kills", numbered(0, 20_000), **{"linger.ms": 0})
+        uncounted = []
         for n in range(ROUNDS):
-            produce(source.bootstrap, "kills", numbered(n * 20_000, (n + 1) * 20_000), **{"linger.ms": 0})
-            kill_while_mirroring(rng, source.bootstrap, target.bootstrap, state)
+            run_until_killed(2 * rng.randrange(1, 12) + n % 2, source.bootstrap, target.bootstrap, state)
+            uncounted.append(log_end(target.bootstrap, "kills") - count_rows(state))
+        assert uncounted[0] > 0  # otherwise the kills test nothing
         commit(source.bootstrap, "readers", "kills", 9_000)
         options = make_options(source.bootstrap, target.bootstrap, state, "kills")
         summary = mirror(options)
         assert summary.finished
         comparison = compare(options)
         assert comparison.differences == []
-        assert comparison.partitions[0].records == 60 + ROUNDS * 20_000
-        assert log_end(target.bootstrap, "kills") == 60 + ROUNDS * 20_000
+        assert comparison.partitions[0].records == 20_060
+        assert log_end(target.bootstrap, "kills") == 20_060
         assert MirrorState.load(state).committed == {"readers": {("kills", 0): (8_960,)}}
+
+
+def make_old_task(options: MirrorOptions, state: MirrorState) -> MirrorTask:
+    """Of offsets 10 to 19 of topic 'cut', planned before another leader was elected."""
+    return MirrorTask(
+        source=options.source,
+        target=options.target,
+        topic="cut",
+        topic_id=state.topics["cut"].id,
+        target_topic="cut",
+        target_id=state.topics["cut"].target_id,
+        partition=0,
+        end=20,
+        log_end=20,
+        leader_epoch=0,
+        position=MirrorPosition(rows=20, source=10, target=20),
+        producer=state.producer,
+        limits=BatchLimits(merged_bytes=10_000, max_bytes=10_000),
+        is_compacted=False,
+        allow_loss=False,
+    )
 
 
 def test_a_truncated_source_is_reported_and_not_mirrored_over(target: Cluster, tmp_path: Path) -> None:
@@ -114,6 +128,7 @@ def test_a_truncated_source_is_reported_and_not_mirrored_over(target: Cluster, t
         source.wait_for_leader("cut", other_than=first)
         produce(source.bootstrap, "cut", numbered(100, 115))
 
+        assert "were replaced after they were planned" in mirror_range(make_old_task(options, before)).error
         with pytest.raises(SourceLossError, match=r"cut-0: offsets 10 to 19 missing \(truncation\)"):
             mirror(options)
         assert log_end(target.bootstrap, "cut") == 20
