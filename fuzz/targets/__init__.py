@@ -16,6 +16,7 @@ from fuzz.targets import (
     restarts,
     sasl,
     settings,
+    values,
 )
 
 TARGETS: dict[str, Target] = {
@@ -36,5 +37,6 @@ TARGETS: dict[str, Target] = {
         files.CHECKPOINTS,
         sasl.SESSIONS,
         sasl.CREDENTIALS,
+        values.TARGET,
     )
 }
