@@ -16,7 +16,7 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check unit test pythons wheel-smoke dist damage sim mutants mutation tlc validate-traces validate-mutants fuzz docs bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark spark-versions spark-connect lock clean
+.PHONY: help setup check unit test pythons wheel-smoke dist damage sim mutants mutation tlc validate-traces validate-mutants fuzz docs bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark spark-versions spark-connect spark-cluster lock clean
 
 help: ## List the targets
 	@echo "make <target>   (PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) SEEDS=$(SEEDS))"
@@ -146,6 +146,12 @@ docs: setup ## Build the documentation site into build/site/html (needs a packag
 	test -d $(DOCS_PACKAGES) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 	  --target $(DOCS_PACKAGES) -r tools/docs/requirements.lock
 	PYTHONPATH=$(DOCS_PACKAGES) $(BIN)/python tools/build_site.py
+
+# PySpark's transformWithState needs protobuf; the code that PySpark 4.3 generated for it is for version 6.
+spark-cluster: setup ## Drivers and executors of a standalone Spark cluster, killed at every point of a micro-batch
+	sh tools/need_debian.sh $(JAVA)
+	test -d build/spark-cluster || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target build/spark-cluster 'protobuf>=6.33.5,<7'
+	PYTHONPATH="$(CURDIR)/build/spark-cluster" $(BIN)/pytest -n 0 interop/spark_cluster
 
 # pip-tools lives in build/, outside the environment that it pins.
 lock: setup ## Rewrite requirements.lock from pyproject.toml (needs a package index)

@@ -1,4 +1,4 @@
-"""A standalone Spark master with two workers of one core on loopback: executors are processes that can be killed.
+"""A standalone Spark master with three workers of one core on loopback: executors are processes that can be killed.
 
 The JVMs run pyspark's own jars. They are children of the process that starts them, and end with it.
 """
@@ -26,6 +26,7 @@ TIMEOUT_S = 300.0
 REPOSITORY = Path(__file__).parents[2]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 EXECUTOR = b"CoarseGrainedExecutorBackend"
+WORKERS = 3
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,12 @@ def standalone(directory: Path) -> Iterator[Standalone]:
         log = directory / "master.log"
         stack.enter_context(_jvm(log, "master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"))
         address = f"spark://127.0.0.1:{port}"
-        workers = [stack.enter_context(_worker(directory, f"worker-{index}", address)) for index in (1, 2)]
+        workers = [
+            stack.enter_context(_worker(directory, f"worker-{index}", address)) for index in range(1, WORKERS + 1)
+        ]
         wait_until(
-            lambda: log.exists() and log.read_text(errors="replace").count("Registering worker") == 2,
-            "two workers have registered",
+            lambda: log.exists() and log.read_text(errors="replace").count("Registering worker") == WORKERS,
+            "all workers have registered",
             timeout_s=TIMEOUT_S,
         )
         yield Standalone(address, tuple(worker.pid for worker in workers))
@@ -58,7 +61,10 @@ def standalone(directory: Path) -> Iterator[Standalone]:
 
 @contextlib.contextmanager
 def start_driver(command: Sequence[object], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a driver in the directory of `log`, which gets its stderr; `wait_for_output` returns its stdout."""
+    """Run a driver in the directory of `log`, which gets its stderr; `wait_for_output` returns its stdout.
+
+    The driver leads a process group: at the end, its JVM is killed at the same moment.
+    """
     with log.open("wb") as errors:
         process = subprocess.Popen(
             [str(word) for word in command],
@@ -67,11 +73,13 @@ def start_driver(command: Sequence[object], log: Path) -> Iterator[subprocess.Po
             env=environment(),
             cwd=log.parent,
             stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
         try:
             yield process
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 

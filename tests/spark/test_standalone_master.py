@@ -1,4 +1,4 @@
-"""A standalone master with two workers: no row is lost or repeated when an executor is killed in the middle."""
+"""A standalone master with three workers: no row is lost or repeated when an executor is killed in the middle."""
 
 from __future__ import annotations
 

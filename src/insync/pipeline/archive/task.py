@@ -87,7 +87,7 @@ def _write_rows(writer: RangeWriter, task: ArchiveTask) -> tuple[int, int]:
 
 def _fetch(client: SyncClient, task: ArchiveTask) -> Iterator[tuple[Decoded, int, int]]:
     planned = task.range
-    topic = client.call(lambda cluster: topics.describe_one(cluster, planned.topic))
+    topic = client.call(lambda cluster: topics.describe_partitions(cluster, planned.topic, [planned.partition]))
     responses = client.fetch_batches(
         topic,
         {planned.partition: planned.start},
@@ -117,6 +117,6 @@ def _find_reach(data: bytes | memoryview, end: int) -> tuple[int, int]:
 
 
 def _check_topic_id(client: SyncClient, planned: Range) -> None:
-    topic = client.call(lambda cluster: topics.describe_one(cluster, planned.topic))
+    topic = client.call(lambda cluster: topics.describe_partitions(cluster, planned.topic, [planned.partition]))
     if str(topic.id) != planned.topic_id:
         raise ClientError(f"topic '{planned.topic}' was recreated: its id is {topic.id} instead of {planned.topic_id}")
