@@ -5,7 +5,8 @@ Apache Kafka beside it, where its jars are; `cluster.startup` and the like are p
 named: `cluster.worst_wait`, which floods a node with every API and tells how long others wait; `large_requests`,
 `metadata_steps` and `metadata_churn`, which look at requests with many entries and at big metadata changes; `spark`,
 which needs a Java runtime, and its parts, such as `spark.rows`. `security` compares SASL_SSL with PLAINTEXT, of both
-clusters. The options are for clusters and Spark; of `security`, FILE has the suffix .security.json.
+clusters. The options are for clusters and Spark; of `security`, FILE has the suffix .security.json, and of
+`spark.partitions` and `spark.connections` likewise.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ WORST_WAIT = "cluster.worst_wait"
 SECURITY = "security"
 SPARK = "spark"
 SPARK_PARTS = tuple(f"{SPARK}.{part}" for part in ("decode", "rows", "files", "scale", "mirror", "campaign"))
-BENCHMARKS = (*ALONE, *ALONE_IF_NAMED, CLUSTER, *PARTS, WORST_WAIT, SECURITY, SPARK, *SPARK_PARTS)
+SPARK_GROWTH = (f"{SPARK}.partitions", f"{SPARK}.connections")
+"""With clusters of their own."""
+BENCHMARKS = (*ALONE, *ALONE_IF_NAMED, CLUSTER, *PARTS, WORST_WAIT, SECURITY, SPARK, *SPARK_PARTS, *SPARK_GROWTH)
 
 
 def main() -> int:
@@ -34,6 +37,10 @@ def main() -> int:
         groups = [name.partition(".")[2] for name in names if name in parts and whole not in names]
         if (whole in names or groups) and not _run(whole, *_options(arguments), *groups):
             failed.append(whole)
+    for name in SPARK_GROWTH:
+        script = name.replace(".", "_")
+        if (SPARK in names or name in names) and not _run(script, *_options(arguments, suffix=f".{script}.json")):
+            failed.append(name)
     if WORST_WAIT in names and not _run("cluster_worst_wait", *_options(arguments)):
         failed.append(WORST_WAIT)
     if SECURITY in names and not _run(SECURITY, *_options(arguments, suffix=".security.json")):

@@ -1,6 +1,6 @@
 """How the source grows with the number of partitions: planning, a task of one record, a micro-batch, `count()`.
 
-    python bench/spark_partitions.py [--quick] [--without-kafka] [--json FILE]
+    python bench/spark_partitions.py [--quick] [--without-kafka] [--json FILE] [--partitions N ...]
 
 Three brokers, `local[2]`, topics with one replica per partition. Each topic has ten records in every partition. Cold is
 the first plan of a session for the topic, warm the best of three more. A trigger is a micro-batch of one record. With
@@ -16,7 +16,7 @@ import pickle
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ from insync.testing import Cluster
 JARS = Path(__file__).parents[1] / "build" / "spark-kafka"
 FORMATS = {"insync": "insync", "connector": "kafka"}
 SIZES, QUICK_SIZES = (4, 500, 2_000, 5_000), (4, 200)
-TRIGGER_SIZE, COUNT_SIZE = 2_000, 2_000
 RECORDS = 10
 """In each partition."""
 Figures = dict[str, dict[str, float]]
@@ -41,7 +40,7 @@ Figures = dict[str, dict[str, float]]
 def main() -> int:
     arguments = _arguments()
     jars = [] if arguments.without_kafka else sorted(JARS.glob("*.jar"))
-    sizes = QUICK_SIZES if arguments.quick else SIZES
+    sizes = arguments.partitions or (QUICK_SIZES if arguments.quick else SIZES)
     conf = {"spark.jars": ",".join(map(str, jars))} if jars else {}
     spark = open_session("local[2]", "insync-bench", **{"spark.driver.memory": "2g"}, **conf)
     formats = ("insync", "connector") if jars else ("insync",)
@@ -56,7 +55,7 @@ def main() -> int:
 
 
 def measure_partitions(
-    spark: SparkSession, cluster: Cluster, sizes: tuple[int, ...], formats: tuple[str, ...], directory: Path
+    spark: SparkSession, cluster: Cluster, sizes: Sequence[int], formats: tuple[str, ...], directory: Path
 ) -> Figures:
     figures: Figures = {}
     for size in sizes:
@@ -68,7 +67,7 @@ def measure_partitions(
                 row["task ms"] = one_record_task(cluster, size) * 1_000
             row["count s"] = measure(source(spark, cluster, name, size)().count, warm=1, runs=2).seconds
             row["trigger s"] = trigger(spark, cluster, name, size, directory)
-            print(size, name, row, flush=True)
+            print(f"{size} {name}: {row}", flush=True)
     columns = ("plan cold s", "plan warm s", "tasks", "task ms", "count s", "trigger s")
     lines = [(title, *(row.get(column, "") for column in columns)) for title, row in figures.items()]
     table(f"by partitions (load average {os.getloadavg()[0]:.1f})", ("", *columns), lines)
@@ -159,6 +158,7 @@ def _wait(condition: Callable[[], Any]) -> Any:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few partitions")
+    parser.add_argument("--partitions", type=int, nargs="*", metavar="N", help="topics of so many partitions")
     parser.add_argument("--without-kafka", action="store_true", help="without Spark's own connector")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     return parser.parse_args()
