@@ -47,8 +47,46 @@ def test_tables_have_the_same_values_as_json(fake: FakeCluster, insync: InsyncCo
     partition = fake.add_topic("orders", [1, 2, 3]).partitions[0]
     partition.isr, partition.elr = [1], [2]
     table = insync("topic", "describe").splitlines()
-    assert table[-1].split() == ["0", "1", "0", "1,2,3", "1", "2", "-", "under-replicated"]
+    assert table[-1].split() == [*["0", "1", "0", "1,2,3", "1", "2", "-", "0", "0", "0", "B"], "under-replicated"]
     assert "orders" in insync("topic", "list")
+
+
+def test_a_topic_is_described_with_its_log_and_the_sources_of_its_configs(
+    fake: FakeCluster, insync: InsyncCommand
+) -> None:
+    fake.add_topic("orders", [1, 2], min_insync_replicas="2")
+    fake.write("orders", 0, "a", "b")
+    (described,) = insync.json("topic", "describe", "orders", "--configs")
+    (partition,) = described["partitions"]
+    assert (partition["first_offset"], partition["end_offset"]) == (0, 2)
+    assert partition["bytes"] > 0
+    assert len(described["id"]) == 22  # Kafka's form
+    assert {"config": "min.insync.replicas", "value": "2", "source": "topic"} in described["all_configs"]
+    assert "topic" in insync("topic", "describe", "orders", "--configs").splitlines()[-1]
+
+
+def test_brokers_are_listed_and_described(fake: FakeCluster, insync: InsyncCommand) -> None:
+    fake.add_topic("t", [1, 2], [2, 1], [2, 3])
+    fake.fenced = [3]
+    rows = insync.json("broker", "list")
+    assert [(row["broker"], row["state"], row["leads"], row["replicas"]) for row in rows] == [
+        (1, "ok", 1, 2),
+        (2, "ok", 2, 3),
+        (3, "fenced", 0, 1),
+    ]
+    described = insync.json("broker", "describe", "1")
+    assert described["directories"][0]["replicas"] == 2
+    assert "directory" in insync("broker", "describe", "1", "--all")
+    unknown = insync.run("broker", "describe", "9")
+    assert (unknown.exit_code, "there is no broker 9; the brokers that answer are 1, 2" in unknown.stderr) == (1, True)
+
+
+def test_the_lag_of_all_groups_is_listed_largest_first(fake: FakeCluster, insync: InsyncCommand) -> None:
+    fake.add_topic("t")
+    fake.write("t", 0, "a", "b", "c")
+    fake.groups["near"] = FakeGroup("Empty", {("t", 0): 2})
+    fake.groups["far"] = FakeGroup("Empty", {("t", 0): 0})
+    assert [(row["group"], row["lag"]) for row in insync.json("group", "lag")] == [("far", 3), ("near", 1)]
 
 
 def test_an_assignment_names_the_brokers(fake: FakeCluster, insync: InsyncCommand) -> None:

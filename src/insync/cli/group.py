@@ -51,8 +51,35 @@ def describe(group: GroupId, *, session: Session) -> None:
         f"{count} {'member' if count == 1 else 'members'}  lag {total}",
         markup=False,
     )
+    if described.members:
+        members = [[m.id, m.client_id, m.host, m.instance, len(m.assigned)] for m in described.members]
+        print_table(("member", "client id", "host", "instance", "partitions"), members)
     columns = ("topic", "partition", "committed", "end", "lag", "member")
     print_table(columns, [[row[column] for column in columns] for row in rows])
+
+
+@app.command()
+def lag(*, session: Session) -> None:
+    """Show the lag of all groups: records that they have not read yet."""
+
+    async def work(client: Client) -> list[Row]:
+        rows = []
+        for listed in await groups.list_groups(client):
+            described = await groups.describe(client, listed.id)
+            partitions = await lag_rows(client, described)
+            rows.append(
+                {
+                    "group": described.id,
+                    "state": described.state,
+                    "members": len(described.members),
+                    "partitions": len(partitions),
+                    "lag": sum(row["lag"] or 0 for row in partitions),
+                }
+            )
+        return sorted(rows, key=lambda row: -int(row["lag"]))
+
+    columns = ("group", "state", "members", "partitions", "lag")
+    print_rows(columns, session.run(work), as_json=session.as_json, empty="no groups")
 
 
 def _as_dict(group: Group, rows: list[Row], total: int) -> dict[str, Any]:

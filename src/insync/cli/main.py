@@ -47,6 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "quorum.app",
         "Show the metadata quorum: leader, epoch, high watermark, voters and observers with their lag.",
     ),
+    "broker": ("broker.app", "Brokers: what they hold, and their configs."),
     "health": ("health.health", "Check brokers, quorum, disks and every partition."),
     "explain": (
         "explain.explain",
@@ -70,7 +71,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Clusters on this machine": ("up", "down", "status", "logs", "restart", "demo", "node", "format"),
     "Topics and records": ("topic", "produce", "consume", "group"),
-    "Operations": ("health", "explain", "top", "reassign", "elect", "quorum", "strays"),
+    "Operations": ("broker", "health", "explain", "top", "reassign", "elect", "quorum", "strays"),
     "Security": ("acl", "user", "quota"),
     "Tests and proofs": ("sim", "chaos", "rule"),
     "Spark": ("pipeline",),

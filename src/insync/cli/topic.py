@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from insync.cli.completion import complete_topics
+from insync.cli.config_sources import config_rows
 from insync.cli.exits import usage_error
-from insync.cli.output import console, print_json, print_rows, print_table, report
+from insync.cli.output import console, count, print_json, print_rows, print_table, report, size
 from insync.cli.parsing import MAX_INT, numbers, pairs
 from insync.cli.session import Session
-from insync.client import topics
+from insync.client import offsets, topics
 from insync.client.client import Client
-from insync.client.model import NO_NODE, Config, Partition, Topic
+from insync.client.errors import ClientError, ErrorCode
+from insync.client.model import NO_NODE, Config, Partition, Topic, TopicPartition
+from insync.storage.checkpoints import encode_uuid
 
 app = typer.Typer(help="Topics and their configs.", no_args_is_help=True)
 
@@ -39,11 +43,11 @@ def create(
     session: Session,
 ) -> None:
     """Create a topic."""
-    for count, what in ((partitions, "--partitions"), (replication, "--replication")):
-        if count < 1 and count != -1:
-            raise usage_error(f"{what} {count}: must be at least 1")
-        if count > MAX_INT:
-            raise usage_error(f"{what} {count}: is too large")
+    for number, what in ((partitions, "--partitions"), (replication, "--replication")):
+        if number < 1 and number != -1:
+            raise usage_error(f"{what} {number}: must be at least 1")
+        if number > MAX_INT:
+            raise usage_error(f"{what} {number}: is too large")
     if assign and (partitions, replication) != (-1, -1):
         raise usage_error(
             "--assign determines the number of partitions and replicas: omit --partitions and --replication"
@@ -96,34 +100,78 @@ def describe(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all.", autocompletion=complete_topics)
     ] = None,
+    all_configs: Annotated[
+        bool, typer.Option("--configs", help="Show every config with its source, not only those of the topic.")
+    ] = False,
     *,
     session: Session,
 ) -> None:
-    """Show leaders, replicas, ISR and ELR of every partition, and the configs that the topic itself sets."""
+    """Show leaders, replicas, ISR and ELR, offsets and size of every partition, and the configs of the topic."""
 
-    async def work(client: Client) -> list[tuple[Topic, list[Config]]]:
+    async def work(client: Client) -> tuple[list[tuple[Topic, list[Config]]], _Logs]:
         described = await topics.describe(client, names or None)
-        return [(topic, await _own_configs(client, topic)) for topic in described]
+        logs = await _read_logs(client, described)
+        return [(topic, await _configs(client, topic)) for topic in described], logs
 
-    described = session.run(work)
+    described, logs = session.run(work)
     if session.as_json:
-        print_json([as_dict(topic, configs) for topic, configs in described])
+        print_json([as_dict(topic, configs, logs, all_configs=all_configs) for topic, configs in described])
         return
+    if not described:
+        typer.echo("no topics; create one with `insync topic create NAME`")
     for topic, configs in described:
-        settings = ", ".join(f"{config.name}={config.value}" for config in configs)
-        console().print(f"{topic.name}  id {topic.id}" + (f"  {settings}" if settings else ""), markup=False)
-        columns = ("partition", "leader", "epoch", "replicas", "isr", "elr", "last-known elr", "state")
-        print_table(columns, [_row(p) for p in topic.partitions])
+        settings = ", ".join(f"{config.name}={config.value}" for config in configs if config.source == OWN_CONFIG)
+        head = f"{topic.name}  id {encode_uuid(topic.id)}"
+        console().print(head + (f"  {settings}" if settings else ""), markup=False)
+        columns = (
+            *("partition", "leader", "epoch", "replicas", "isr", "elr", "last-known elr"),
+            *("first", "end", "size", "state"),
+        )
+        print_table(columns, [_row(topic, p, logs) for p in topic.partitions])
+        if all_configs:
+            rows = config_rows(configs, every=True)
+            print_table(("config", "value", "source"), [list(row.values()) for row in rows])
 
 
-async def _own_configs(client: Client, topic: Topic) -> list[Config]:
+@dataclass(frozen=True, slots=True)
+class _Logs:
+    """By partition, as far as leaders answer: where the log begins and ends, and its bytes."""
+
+    first: dict[TopicPartition, int]
+    end: dict[TopicPartition, int]
+    size: dict[TopicPartition, int]
+
+
+async def _read_logs(client: Client, described: list[Topic]) -> _Logs:
+    try:
+        first, end = [
+            await offsets.list_leader_offsets(client, described, at) for at in (offsets.EARLIEST, offsets.LATEST)
+        ]
+    except ClientError:  # a leader does not answer: the description of the topic is still worth showing
+        first, end = {}, {}
+    leaders = {(topic.name, p.index): p.leader for topic in described for p in topic.partitions}
+    replicas = await offsets.describe_replica_logs(
+        client, sorted(set(leaders.values()) & set(client.brokers)), described
+    )
+    return _Logs(
+        {key: offset.offset for key, offset in first.items() if offset.error is ErrorCode.none},
+        {key: offset.offset for key, offset in end.items() if offset.error is ErrorCode.none},
+        {key: replicas[leader][key].size for key, leader in leaders.items() if key in replicas.get(leader, {})},
+    )
+
+
+async def _configs(client: Client, topic: Topic) -> list[Config]:
     configs = await topics.describe_configs(client, topic.name)
-    return sorted((c for c in configs.values() if c.source == OWN_CONFIG), key=lambda config: config.name)
+    return sorted(configs.values(), key=lambda config: config.name)
 
 
-def _row(p: Partition) -> list[Any]:
+def _row(topic: Topic, p: Partition, logs: _Logs) -> list[Any]:
     leader = None if p.leader == NO_NODE else p.leader
-    return [p.index, leader, p.leader_epoch, p.replicas, p.isr, p.elr, p.last_known_elr, _state(p)]
+    key = (topic.name, p.index)
+    return [
+        p.index, leader, p.leader_epoch, p.replicas, p.isr, p.elr, p.last_known_elr, count(logs.first.get(key)),
+        count(logs.end.get(key)), size(logs.size.get(key)), _state(p),
+    ]  # fmt: skip
 
 
 def _state(p: Partition) -> str:
@@ -132,12 +180,13 @@ def _state(p: Partition) -> str:
     return "under-replicated" if len(p.isr) < len(p.replicas) else "ok"
 
 
-def as_dict(topic: Topic, configs: list[Config]) -> dict[str, Any]:
+def as_dict(topic: Topic, configs: list[Config], logs: _Logs, *, all_configs: bool) -> dict[str, Any]:
     return {
         "topic": topic.name,
-        "id": str(topic.id),
+        "id": encode_uuid(topic.id),
         "internal": topic.internal,
-        "configs": {config.name: config.value for config in configs},
+        "configs": {config.name: config.value for config in configs if config.source == OWN_CONFIG},
+        **({"all_configs": config_rows(configs, every=True)} if all_configs else {}),
         "partitions": [
             {
                 "partition": p.index,
@@ -148,6 +197,9 @@ def as_dict(topic: Topic, configs: list[Config]) -> dict[str, Any]:
                 "elr": p.elr,
                 "last_known_elr": p.last_known_elr,
                 "offline": p.offline,
+                "first_offset": logs.first.get((topic.name, p.index)),
+                "end_offset": logs.end.get((topic.name, p.index)),
+                "bytes": logs.size.get((topic.name, p.index)),
                 "state": _state(p),
             }
             for p in topic.partitions
