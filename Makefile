@@ -16,7 +16,7 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check unit test pythons wheel-smoke dist damage sim mutants mutation tlc validate-traces validate-mutants fuzz docs bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark spark-versions spark-connect spark-cluster lock clean
+.PHONY: help setup check unit test pythons wheel-smoke dist damage sim mutants mutation tlc validate-traces validate-mutants fuzz docs bench bench-kafka bench-spark demo apache-kafka spark-kafka interop-java interop-spark s3-server spark-versions spark-connect spark-cluster lock clean
 
 help: ## List the targets
 	@echo "make <target>   (PYTHON=$(PYTHON) VENV=$(VENV) JOBS=$(JOBS) SEEDS=$(SEEDS))"
@@ -46,9 +46,17 @@ check: setup ## Lint, types, import contracts, purity of the core, rules cited b
 unit: setup ## The tests that need no other process and no JVM: within a minute
 	$(BIN)/pytest -n $(JOBS) -m "unit and not slow"
 
-test: setup check ## Everything that must hold before a change is pushed: check, then all tests
+test: setup check s3-server ## Everything that must hold before a change is pushed: check, then all tests
 	sh tools/need_debian.sh kcat $(JAVA)
 	$(BIN)/pytest -n $(JOBS)
+
+# moto is a server for the tests and no dependency: what it needs does not fit beside requirements.lock (ADR 32).
+S3_SERVER := build/s3-server
+s3-server: $(S3_SERVER)/.installed ## Install an S3-compatible server for the tests, in an environment of its own
+$(S3_SERVER)/.installed: tools/s3_server/requirements.lock
+	sh tools/make_venv.sh "$(PYTHON)" "$(S3_SERVER)"
+	$(S3_SERVER)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tools/s3_server/requirements.lock
+	touch $@
 
 pythons: ## The unit tests on each of Python 3.11 to 3.14 that is installed, in an environment of its own
 	@for version in 3.11 3.12 3.13 3.14; do \

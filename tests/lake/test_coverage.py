@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from insync.lake import directory
@@ -20,9 +18,9 @@ def make_range(start: int, end: int, generation: int = 0, topic_id: str = "A", l
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    directory.make_lake(tmp_path)
-    return Ledger.load(tmp_path)
+def ledger(place: str) -> Ledger:
+    directory.make_lake(place)
+    return Ledger.load(place)
 
 
 def pieces(ledger: Ledger, topic_id: str = "A") -> list[tuple[int, int, int]]:

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from insync.lake import directory, journal, staging
 from insync.lake.journal import EntryRemovedError, EntryTakenError, JournalDamagedError, file_name
-from insync.lake.ledger import CHECKPOINT, COMPACT, OPEN, RANGES, REPLACE, Ledger
+from insync.lake.ledger import CHECKPOINT, COMPACT, DIRECTORY, OPEN, RANGES, REPLACE, Ledger
+from tests.lake.lake_stores import write_file
 from tests.lake.test_ledger_compaction import KEY, SETTINGS, make_range
 
 LATER_S = 1e12
@@ -52,6 +53,14 @@ def remove(ledger: Ledger) -> int:
     return ledger.remove_entries(0, now_s=LATER_S)
 
 
+def directory_of(ledger: Ledger) -> Path:
+    return Path(str(ledger.lake)) / DIRECTORY
+
+
+def read_entry(path: Path) -> dict[str, Any]:
+    return journal._parse(str(path), path.read_bytes())
+
+
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     """An archiver's, with five ranges."""
@@ -75,9 +84,9 @@ def test_a_reader_starts_at_the_newest_checkpoint(ledger: Ledger) -> None:
     compactor.commit_checkpoint("compactor")
     archive(compactor)
     assert remove(compactor) == 8
-    with mock.patch.object(journal, "_read", wraps=journal._read) as read:
+    with mock.patch.object(journal, "_parse", wraps=journal._parse) as parse:
         fresh = Ledger.load(ledger.lake)
-    assert [call.args[0].name for call in read.call_args_list] == [file_name(9), file_name(8)]
+    assert [Path(call.args[0]).name for call in parse.call_args_list] == [file_name(9), file_name(8)]
     assert describe(fresh) == describe(compactor)
     assert describe(Ledger.load(ledger.lake, 9))[0] == expected[0]
     assert (fresh.replaced, fresh.compacted, fresh.checkpoints) == (
@@ -92,7 +101,7 @@ def test_names_of_removed_entries_stay_and_share_one_small_file(ledger: Ledger) 
     ledger.commit_checkpoint("compactor")
     assert remove(ledger) == 6
     assert remove(ledger) == 0
-    files = sorted(ledger.directory.iterdir())
+    files = sorted(directory_of(ledger).iterdir())
     assert [path.name for path in files] == [file_name(number) for number in range(7)]
     assert len({path.stat().st_ino for path in files[:6]}) == 1
     assert files[0].stat().st_size < 200
@@ -180,9 +189,9 @@ def test_versions_that_do_not_know_checkpoints_say_so(ledger: Ledger, monkeypatc
     monkeypatch.undo()
     remove(ledger)
     monkeypatch.setattr(journal, "NEWEST_FORMAT", 2)
-    for path in (ledger.directory / file_name(0), ledger.directory / file_name(6)):
+    for path in (directory_of(ledger) / file_name(0), directory_of(ledger) / file_name(6)):
         with pytest.raises(JournalDamagedError, match=message):
-            journal._read(path)
+            read_entry(path)
 
 
 def test_a_checkpoint_that_contradicts_the_entries_is_damage(ledger: Ledger) -> None:
@@ -197,7 +206,7 @@ def test_a_checkpoint_that_contradicts_the_entries_is_damage(ledger: Ledger) -> 
 @pytest.mark.parametrize("field", ["committed_at", "replaced", "last_entries"])
 def test_a_checkpoint_without_its_state_is_damage(ledger: Ledger, field: str) -> None:
     ledger.commit_checkpoint("compactor")
-    path = ledger.directory / file_name(6)
+    path = directory_of(ledger) / file_name(6)
     document = json.loads(path.read_text())
     del document["entry"]["state"][field]
     document["crc"] = journal._crc({name: value for name, value in document.items() if name != "crc"})
@@ -209,7 +218,7 @@ def test_a_checkpoint_without_its_state_is_damage(ledger: Ledger, field: str) ->
 def test_only_entries_before_a_checkpoint_can_be_removed(ledger: Ledger) -> None:
     with pytest.raises(JournalDamagedError, match="is not a checkpoint"):
         ledger._journal.remove_before(3)
-    (ledger.directory / file_name(4)).unlink()
+    (directory_of(ledger) / file_name(4)).unlink()
     with pytest.raises(JournalDamagedError, match=f"{file_name(4)} is missing"):
         Ledger.load(ledger.lake)
 
@@ -228,21 +237,17 @@ def test_a_file_with_too_many_names_is_followed_by_another(ledger: Ledger, monke
 
     monkeypatch.setattr(os, "link", limited)
     assert remove(ledger) == 6
-    assert len({(ledger.directory / file_name(number)).stat().st_ino for number in range(6)}) == 3
+    assert len({(directory_of(ledger) / file_name(number)).stat().st_ino for number in range(6)}) == 3
     assert describe(Ledger.load(ledger.lake)) == describe(ledger)
 
 
 def test_finished_files_are_forgotten_by_a_checkpoint(ledger: Ledger) -> None:
     merge(ledger)
     [merged], replaced = ledger.compacted, list(ledger.replaced)
-    for path in replaced[1:]:
-        (ledger.lake / path).parent.mkdir(parents=True, exist_ok=True)
-        (ledger.lake / path).write_bytes(b"abc")
-    staged = ledger.lake / staging.STAGED / merged
-    staged.parent.mkdir(parents=True)
-    staged.write_bytes(b"abc")
+    for path in (*replaced[1:], f"{staging.STAGED}/{merged}"):
+        write_file(str(ledger.lake), path, b"abc")
     assert staging.list_finished(ledger) == {replaced[0]}
-    staged.unlink()
+    ledger.lake.delete(f"{staging.STAGED}/{merged}")
     ledger.commit_checkpoint("compactor", staging.list_finished(ledger))
     for state in (ledger, Ledger.load(ledger.lake)):
         assert (list(state.replaced), list(state.compacted)) == (replaced[1:], [])
@@ -285,7 +290,7 @@ def killed_at(step: int) -> Iterator[None]:
 
 def reopen(lake: Path, kind: str, writer: str) -> Ledger:
     ledger = Ledger.load(lake)
-    journal.remove_temporary_files(ledger.directory)
+    ledger.lake.remove_temporary_files(DIRECTORY)
     ledger.commit(kind, writer)
     return ledger
 
@@ -345,7 +350,7 @@ def test_no_kill_loses_or_repeats_a_commit(actions: list[tuple[str, int | None]]
         compactor.commit_checkpoint("compactor")
         remove(compactor)
         assert list_ranges(Ledger.load(lake))[-1][1] == max(ends) + 10
-        entries = [journal._read(compactor.directory / file_name(number)) for number in range(compactor.entries)]
+        entries = [read_entry(directory_of(compactor) / file_name(number)) for number in range(compactor.entries)]
         assert [journal._is_removed(entry) for entry in entries] == [True] * (compactor.entries - 1) + [False]
 
 

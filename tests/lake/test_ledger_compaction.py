@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from insync.lake import directory, staging
-from insync.lake.directory import Lake, LakeLockedError
-from insync.lake.journal import EntryTakenError, JournalDamagedError, file_name, remove_temporary_files
-from insync.lake.ledger import COMPACT, OPEN, RANGES, REPLACE, File, Ledger, Range
+from insync.lake.directory import Lake
+from insync.lake.journal import EntryTakenError, JournalDamagedError, file_name
+from insync.lake.ledger import COMPACT, DIRECTORY, OPEN, RANGES, REPLACE, File, Ledger, Range
+from insync.lake.location import open_store
+from insync.lake.staging import STAGED
+from insync.lake.store import LakeLockedError, Store
+from tests.lake.lake_stores import list_kinds, read_file, write_file
 
 SETTINGS = {"isolation": "read_committed"}
 KEY = ("t", 0)
@@ -32,10 +36,10 @@ def make_range(start: int, end: int, name: str = "part", **fields: Any) -> Range
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
+def ledger(place: str) -> Ledger:
     """Three ranges of ten rows."""
-    directory.make_lake(tmp_path)
-    ledger = Ledger.load(tmp_path)
+    directory.make_lake(place)
+    ledger = Ledger.load(place)
     ledger.commit(OPEN, "archiver", settings=SETTINGS)
     for start in (0, 10, 20):
         ledger.commit(RANGES, "archiver", ranges=[make_range(start, start + 10, epoch=1, seen=start + 10)])
@@ -111,27 +115,29 @@ def test_another_process_in_the_same_role_fences(ledger: Ledger) -> None:
 
 
 def test_a_temporary_file_that_another_process_deletes_is_written_again(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An archiver that starts deletes those of killed processes, and cannot tell them from the compactor's."""
+    directory.make_lake(tmp_path)
+    ledger = Ledger.load(tmp_path)
     link = os.link
     deletions = iter([True, True, False])
 
     def delete_first(source: Path, target: Path) -> None:
         if next(deletions):
-            remove_temporary_files(ledger.directory)
+            ledger.lake.remove_temporary_files(DIRECTORY)
         link(source, target)
 
     monkeypatch.setattr(os, "link", delete_first)
     ledger.commit(COMPACT, "compactor")
-    assert Ledger.load(ledger.lake).entries == 5
+    assert Ledger.load(ledger.lake).entries == 1
 
 
 def test_entries_say_which_format_they_need(ledger: Ledger) -> None:
     """A version that does not know compaction stops at its first entry; before it, it reads everything."""
     ledger.commit(REPLACE, "compactor", ranges=[make_range(0, 20, "compact")])
     ledger.commit(RANGES, "archiver", ranges=[make_range(30, 40)])
-    documents = [json.loads((ledger.directory / file_name(n)).read_text()) for n in range(6)]
+    documents = [json.loads(read_file(str(ledger.lake), f"{DIRECTORY}/{file_name(n)}")) for n in range(6)]
     assert [document["format"] for document in documents] == [1, 1, 1, 1, 2, 1]
     assert "expired" not in documents[5]["entry"]["ranges"][0]
 
@@ -139,77 +145,79 @@ def test_entries_say_which_format_they_need(ledger: Ledger) -> None:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def write_files(root: Path, *ranges: Range) -> None:
+def write_files(place: str, *ranges: Range, staged: bool = False) -> None:
     for archived in ranges:
         for file in archived.files:
-            (root / file.path).parent.mkdir(parents=True, exist_ok=True)
-            (root / file.path).write_bytes(b"abc")
+            write_file(place, f"{STAGED}/{file.path}" if staged else file.path, b"abc")
 
 
-def listed(lake: Path) -> list[str]:
-    """What a reader finds that lists directories."""
-    return sorted(path.name.partition("-")[0] for path in lake.glob("topic=*/date=*/*.parquet"))
+def list_staged(place: str) -> list[str]:
+    return [file.path for file in open_store(place).list_files(STAGED)]
 
 
-def test_until_the_grace_is_over_listings_show_the_old_files(ledger: Ledger) -> None:
+def test_until_the_grace_is_over_listings_show_the_old_files(ledger: Ledger, place: str) -> None:
     merged = make_range(0, 30, "compact")
-    write_files(ledger.lake, *ledger.ranges())
-    write_files(ledger.lake / staging.STAGED, merged)
+    write_files(place, *ledger.ranges())
+    write_files(place, merged, staged=True)
     (file,) = merged.files
     ledger.commit(REPLACE, "compactor", ranges=[merged])
     at = staging._to_seconds(ledger.compacted[file.path])
     assert staging.publish(ledger, 60.0, now_s=at + 59) == []
-    assert listed(ledger.lake) == ["part"] * 3
-    assert staging.find_file(ledger.lake, file.path) == ledger.lake / staging.STAGED / file.path
+    assert list_kinds(place) == ["part"] * 3
+    assert staging.find_path(ledger.lake, file.path) == f"{STAGED}/{file.path}"
     assert len(staging.publish(ledger, 60.0, now_s=at + 60)) == 3
-    assert listed(ledger.lake) == ["compact"]
-    assert staging.find_file(ledger.lake, file.path) == ledger.lake / file.path
-    assert (ledger.lake / staging.STAGED / file.path).exists()  # a reader may have it open
+    assert list_kinds(place) == ["compact"]
+    assert staging.find_path(ledger.lake, file.path) == file.path
+    staging.publish(ledger, 60.0, now_s=at + 60)
+    assert list_staged(place) == [f"{STAGED}/{file.path}"]  # a reader may have it open
     staging.publish(ledger, 60.0, now_s=at + 10_000)
-    assert not (ledger.lake / staging.STAGED / file.path).exists()
+    assert list_staged(place) == []
     assert directory.list_orphans(ledger) == []
 
 
-def test_a_merge_of_merged_files_deletes_them_wherever_they_are(ledger: Ledger) -> None:
+def test_a_merge_of_merged_files_deletes_them_wherever_they_are(ledger: Ledger, place: str) -> None:
     first, second = make_range(0, 20, "compact"), make_range(0, 30, "compact")
     second = replace(second, files=(replace(second.files[0], path=second.files[0].path.replace("-ab-1", "-ab-2")),))
-    write_files(ledger.lake, *ledger.ranges())
+    write_files(place, *ledger.ranges())
     for merged in (first, second):
-        write_files(ledger.lake / staging.STAGED, merged)
+        write_files(place, merged, staged=True)
         ledger.commit(REPLACE, "compactor", ranges=[merged])
     assert len(staging.publish(ledger, 0.0)) == 4
-    assert listed(ledger.lake) == ["compact"]
-    assert list((ledger.lake / staging.STAGED).glob("topic=*/date=*/*")) == []
+    assert list_kinds(place) == ["compact"]
+    assert list_staged(place) == []
 
 
-def test_each_role_deletes_its_own_orphans_only(tmp_path: Path) -> None:
-    with Lake.open(tmp_path, SETTINGS):
-        staged = tmp_path / staging.STAGED
-        write_files(tmp_path, make_range(0, 10))  # of the running archiver
-        write_files(staged, make_range(0, 10, "compact"))  # of a killed compactor
-        with Lake.open_for_compaction(tmp_path) as lake:
-            assert lake.removed_orphans == [f"{staging.STAGED}/{make_file(0, 10, 'compact').path}"]
-            with pytest.raises(LakeLockedError, match="another compactor"):
-                Lake.open_for_compaction(tmp_path)
-            write_files(staged, make_range(0, 10, "compact"))  # of the running compactor
-        assert listed(tmp_path) == ["part"]
-    with Lake.open(tmp_path, SETTINGS) as again:
+def test_each_role_deletes_its_own_orphans_only(place: str) -> None:
+    with Lake.open(place, SETTINGS):
+        write_files(place, make_range(0, 10))  # of the running archiver
+        write_files(place, make_range(0, 10, "compact"), staged=True)  # of a killed compactor
+        with Lake.open_for_compaction(place) as lake:
+            assert lake.removed_orphans == [f"{STAGED}/{make_file(0, 10, 'compact').path}"]
+            write_files(place, make_range(0, 10, "compact"), staged=True)  # of the running compactor
+        assert list_kinds(place) == ["part"]
+    with Lake.open(place, SETTINGS) as again:
         assert again.removed_orphans == [make_file(0, 10).path]
-    assert len(list(staged.glob("topic=*/date=*/*"))) == 1
+    assert len(list_staged(place)) == 1
+
+
+def test_a_second_compactor_of_a_directory_is_refused(tmp_path: Path) -> None:
+    Lake.open(tmp_path, SETTINGS).close()
+    with Lake.open_for_compaction(tmp_path), pytest.raises(LakeLockedError, match="another compactor"):
+        Lake.open_for_compaction(tmp_path)
 
 
 def test_an_archiver_that_opens_a_lake_while_files_are_replaced_finds_them_all(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ledger is loaded; then the compactor commits, and deletes what it has replaced."""
-    write_files(ledger.lake, *ledger.ranges())
+    write_files(place, *ledger.ranges())
     load = Ledger.load
 
-    def load_then_compact(lake: Path) -> Ledger:
+    def load_then_compact(lake: Store) -> Ledger:
         loaded = load(lake)
         monkeypatch.setattr(Ledger, "load", load)
         merged = make_range(0, 30, "compact")
-        write_files(lake / staging.STAGED, merged)
+        write_files(place, merged, staged=True)
         ledger.commit(REPLACE, "compactor", ranges=[merged])
         staging.publish(ledger, 0.0)
         return loaded
@@ -218,4 +226,26 @@ def test_an_archiver_that_opens_a_lake_while_files_are_replaced_finds_them_all(
     with Lake.open(ledger.lake, SETTINGS) as opened:
         assert len(opened.ledger.files()) == 1
         assert opened.removed_orphans == []
-    assert listed(ledger.lake) == ["compact"]
+    assert list_kinds(place) == ["compact"]
+
+
+def test_an_archiver_that_starts_while_merged_files_are_published_keeps_them(
+    ledger: Ledger, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the archiver's entry the compactor commits, and moves its file to its final place."""
+    write_files(place, *ledger.ranges())
+    commit = Ledger.commit
+
+    def commit_then_compact(opened: Ledger, kind: str, archiver: str, **fields: Any) -> Any:
+        entry = commit(opened, kind, archiver, **fields)
+        monkeypatch.setattr(Ledger, "commit", commit)
+        merged = make_range(0, 30, "compact")
+        write_files(place, merged, staged=True)
+        ledger.commit(REPLACE, "compactor", ranges=[merged])
+        staging.publish(ledger, 0.0)
+        return entry
+
+    monkeypatch.setattr(Ledger, "commit", commit_then_compact)
+    with Lake.open(place, SETTINGS) as opened:
+        assert opened.removed_orphans == []
+    assert list_kinds(place) == ["compact"]

@@ -13,27 +13,27 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
-from insync.lake.directory import LakeError
 from insync.lake.journal import EntryTakenError, JournalDamagedError
 from insync.lake.ledger import OPEN, RANGES, Range
+from insync.lake.location import open_store
+from insync.lake.store import LakeError, LocalStore
 from insync.lake.tables.delta import open_delta_lake
 from insync.lake.tables.iceberg import open_iceberg_lake
-from insync.lake.tables.ledger import TableLedger
-from insync.lake.writer import RangeWriter
-from tests.lake.lake_rows import make_rows
+from insync.lake.tables.ledger import CommitUnknownError, TableChangedError, TableLedger
+from tests.lake.lake_stores import URL, use_memory
+from tests.lake.rest_catalog import run_rest_catalog
+from tests.lake.table_ranges import DAY_MS, TOPIC_ID, write
 
 SETTINGS = {"isolation": "read_committed"}
-TOPIC_ID = "ffffffff-ffff-4fff-8fff-00000000000b"
-DAY_MS = 86_400_000
 KEY = ("orders", 0)
 
 
 def open_delta(root: Path, settings: dict[str, str] = SETTINGS) -> TableLedger:
-    return open_delta_lake(root, settings)
+    return open_delta_lake(LocalStore(root), settings)
 
 
 def open_iceberg(root: Path, settings: dict[str, str] = SETTINGS) -> TableLedger:
-    return open_iceberg_lake(root, "", "insync", settings)
+    return open_iceberg_lake(LocalStore(root), "", "insync", settings)
 
 
 def read_delta(root: Path, topic: str = "orders") -> pa.Table:
@@ -53,32 +53,6 @@ Read = Callable[..., pa.Table]
 both = pytest.mark.parametrize(
     ("open_lake", "read"), [(open_delta, read_delta), (open_iceberg, read_iceberg)], ids=["delta", "iceberg"]
 )
-
-
-def write(ledger: TableLedger, start: int, end: int, *, attempt: str = "ab", **fields: Any) -> Range:
-    """Files of a range that is not committed yet, of several dates."""
-    known: dict[str, Any] = {
-        "topic": "orders",
-        "topic_id": TOPIC_ID,
-        "partition": 0,
-        "generation": 0,
-        "epoch": 3,
-        "seen": end,
-    }
-    known |= fields
-    times = known.pop("times", [20_000 * DAY_MS + i * DAY_MS // 40 for i in range(start, end)])
-    writer = RangeWriter(
-        ledger.table(known["topic"]).data,
-        topic=known["topic"],
-        partition=known["partition"],
-        start=start,
-        end=end,
-        attempt=f"{attempt}-1",
-        codec="zstd",
-    )
-    writer.add(make_rows(start, times))
-    files = tuple(writer.close())
-    return Range(start=start, end=end, files=files, rows=end - start, **known)
 
 
 def offsets(table: pa.Table) -> list[int]:
@@ -159,6 +133,77 @@ def test_the_isolation_level_cannot_change(tmp_path: Path, open_lake: Open, read
         open_lake(tmp_path, {"isolation": "read_uncommitted"})
     with pytest.raises(LakeError, match="no entries of kind 'open'"):
         ledger.commit(OPEN, "me")
+
+
+# --- answers that get lost -------------------------------------------------------------------------------------------
+
+
+@both
+def test_a_commit_whose_answer_got_lost_is_recognised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_lake: Open, read: Read
+) -> None:
+    ledger = open_lake(tmp_path)
+    ledger.commit(RANGES, "me", ranges=[write(ledger, 0, 10)])
+    table = ledger.table("orders")
+    commit = table.commit
+    errors = iter([CommitUnknownError("connection closed"), TableChangedError("version 3 exists")])
+
+    def lose_answer(*arguments: Any) -> None:
+        commit(*arguments)
+        raise next(errors)
+
+    monkeypatch.setattr(table, "commit", lose_answer)
+    for start in (10, 20):
+        ledger.commit(RANGES, "me", ranges=[write(ledger, start, start + 10, attempt=f"a{start}")])
+    monkeypatch.undo()
+    ledger.commit(RANGES, "me", ranges=[write(ledger, 30, 40, attempt="ef")])
+    assert offsets(read(tmp_path)) == list(range(40))
+
+
+@both
+def test_a_commit_that_never_gets_an_answer_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_lake: Open, read: Read
+) -> None:
+    ledger = open_lake(tmp_path)
+    ledger.commit(RANGES, "me", ranges=[write(ledger, 0, 10)])
+
+    def lose_request(*arguments: Any) -> None:
+        raise CommitUnknownError("connection refused")
+
+    monkeypatch.setattr(ledger.table("orders"), "commit", lose_request)
+    with pytest.raises(LakeError, match="table of 'orders' cannot be committed to: connection refused"):
+        ledger.commit(RANGES, "me", ranges=[write(ledger, 10, 20, attempt="cd")])
+    monkeypatch.undo()
+    ledger.commit(RANGES, "me", ranges=[write(ledger, 10, 20, attempt="ef")])
+    assert offsets(read(tmp_path)) == list(range(20))
+
+
+# --- REST catalogs ---------------------------------------------------------------------------------------------------
+
+
+def test_a_rest_catalog_is_committed_to_once_and_places_the_tables(tmp_path: Path) -> None:
+    """Also if the network loses the answer to a commit, and with a second archiver."""
+    with run_rest_catalog(tmp_path, warehouse=f"file://{tmp_path}/warehouse") as server:
+        unused = LocalStore(tmp_path / "unused")
+        first = open_iceberg_lake(unused, server.uri, "insync", SETTINGS)
+        first.commit(RANGES, "me", ranges=[write(first, 0, 10)])
+        second = open_iceberg_lake(unused, server.uri, "insync", SETTINGS)
+        server.lose_answers = 1
+        first.commit(RANGES, "me", ranges=[write(first, 10, 20, attempt="cd")])
+        assert server.lose_answers == 0
+        with pytest.raises(EntryTakenError, match="another archiver has written to the table of 'orders'"):
+            second.commit(RANGES, "other", ranges=[write(second, 10, 20, attempt="ef")])
+        first.commit(RANGES, "me", ranges=[write(first, 20, 30, attempt="gh")])
+        table = load_catalog("reader", uri=server.uri).load_table(("insync", "orders"))
+        assert table.location().startswith(f"file://{tmp_path}/warehouse/")
+        assert offsets(table.scan().to_arrow()) == list(range(30))
+    assert not (tmp_path / "unused").exists()
+
+
+def test_an_iceberg_lake_in_an_object_store_needs_a_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_memory(monkeypatch)
+    with pytest.raises(LakeError, match="name the Iceberg catalog with --catalog"):
+        open_iceberg_lake(open_store(URL), "", "insync", SETTINGS)
 
 
 # --- others that change the table ------------------------------------------------------------------------------------

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from insync.lake import directory
-from insync.lake.staging import find_file
+from insync.lake.location import Location
+from insync.lake.staging import open_file
 from insync.pipeline.archive.job import ArchiveOptions
 from insync.testing import Cluster
 
@@ -20,19 +20,19 @@ RECORD = ["partition", "offset", "timestamp", "timestampType", "key", "value", "
 """The columns that make a record."""
 
 
-def table(path: Path, topic: str, columns: Sequence[str] = RECORD, generation: int | None = None) -> pa.Table:
+def table(path: Location, topic: str, columns: Sequence[str] = RECORD, generation: int | None = None) -> pa.Table:
     ledger = directory.load_ledger(path)
     ranges = [
         archived
         for archived in ledger.ranges()
         if archived.topic == topic and generation in (None, archived.generation)
     ]
-    files = [find_file(path, file.path) for archived in ranges for file in archived.files]
-    tables = [pq.read_table(file, columns=list(columns), partitioning=None) for file in files]
+    files = [open_file(ledger.lake, file.path) for archived in ranges for file in archived.files]
+    tables = [file.read(columns=list(columns)) for file in files]
     return pa.concat_tables(tables).sort_by([("partition", "ascending"), ("offset", "ascending")])
 
 
-def values(path: Path, topic: str, generation: int | None = None) -> list[bytes]:
+def values(path: Location, topic: str, generation: int | None = None) -> list[bytes]:
     columns = ["partition", "offset", "value"]
     column: list[bytes] = table(path, topic, columns, generation).column("value").to_pylist()
     return column

@@ -15,8 +15,8 @@ from insync import lake
 from insync.client import topics
 from insync.client.errors import ClientError, UnknownTopicError
 from insync.client.sync_client import SyncClient
-from insync.lake.directory import LakeError
 from insync.lake.ledger import Ledger
+from insync.lake.store import LakeError
 from insync.pipeline.archive import job as archive
 from insync.pipeline.archive.job import ArchiveError, ArchiveOptions
 from insync.pipeline.archive.plan import UnarchivedLossError

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from insync.client.model import Config, TopicPartition
-from insync.lake.directory import LakeLockedError
 from insync.lake.journal import JournalDamagedError
+from insync.lake.store import LakeLockedError
 from insync.pipeline.fenced_sender import SEQUENCES, Producer
 from insync.pipeline.mirror.groups import Decision, decide, translate_offsets
 from insync.pipeline.mirror.offset_map import Anchor, OffsetMap

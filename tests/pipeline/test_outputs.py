@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from insync.lake import directory
-from insync.lake.directory import LakeError
 from insync.lake.ledger import DIRECTORY
+from insync.lake.store import LakeError
 from insync.pipeline import outputs
 from insync.pipeline.outputs import OutputError
 from insync.pipeline.report import page as report_page

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from insync.client.model import Offset, Partition, Topic
 from insync.client.offsets import EARLIEST, LATEST
 from insync.lake import directory
-from insync.lake.directory import LakeError
 from insync.lake.ledger import RANGES, REPLACE, Ledger, Range
 from insync.lake.staging import STAGED, publish
+from insync.lake.store import LakeError
 from insync.lake.writer import RangeWriter
 from insync.pipeline.archive import job as archive
 from insync.pipeline.archive.job import ArchiveOptions

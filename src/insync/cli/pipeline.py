@@ -156,8 +156,8 @@ def spark_errors_reported() -> AbstractContextManager[None]:
 @contextmanager
 def job_errors_reported(*errors: type[Exception]) -> Iterator[None]:
     """Exit code 2 for an invalid address; 1 for errors of the cluster, the lake and the job (`errors`)."""
-    from insync.lake.directory import LakeError
     from insync.lake.journal import JournalError
+    from insync.lake.store import LakeError
 
     try:
         yield

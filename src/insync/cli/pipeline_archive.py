@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,8 +14,9 @@ from insync.cli.output import console, print_json, print_table, size
 from insync.cli.pipeline import Master, check_java, job_errors_reported, resumable
 from insync.cli.pipeline_jobs import print_notes, report_job, running_job
 from insync.cli.pipeline_progress import make_bar
-from insync.lake.directory import LakeError, check_lake
+from insync.lake.directory import check_lake
 from insync.lake.ledger import Range
+from insync.lake.store import LakeError
 from insync.lake.writer import CODECS
 from insync.pipeline.archive import job
 from insync.pipeline.archive.job import ArchiveError, ArchiveOptions, ArchiveSummary, Progress
@@ -27,7 +27,9 @@ from insync.pipeline.text import pluralize
 
 def archive(
     topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics to archive.")] = None,
-    lake: Annotated[Path, typer.Option(help="Directory of the lake; created if missing.")] = Path("lake"),
+    lake: Annotated[
+        str, typer.Option(metavar="PATH", help="Directory of the lake, created if missing, or s3://bucket/path.")
+    ] = "lake",
     pattern: Annotated[
         str, typer.Option(metavar="REGEX", help="Regular expression for topic names, instead of TOPIC.")
     ] = "",
@@ -55,7 +57,8 @@ def archive(
         str, typer.Option("--format", help="parquet, or a table per topic: delta or iceberg.")
     ] = job.PARQUET,
     catalog: Annotated[
-        str, typer.Option(metavar="URI", help="Iceberg catalog; by default a SQLite file in the lake.")
+        str,
+        typer.Option(metavar="URI", help="Iceberg catalog, https:// for REST; by default a SQLite file in the lake."),
     ] = "",
     namespace: Annotated[str, typer.Option(help="Namespace of Iceberg tables.")] = "insync",
     timeout: Annotated[float, typer.Option(min=1.0, help="Seconds to wait for brokers.")] = 60.0,
@@ -73,7 +76,7 @@ def archive(
         raise usage_error("--offline needs --verify: archiving needs the brokers")
     options = ArchiveOptions(
         bootstrap=bootstrap,
-        lake=str(lake),
+        lake=lake,
         topics=tuple(dict.fromkeys(topics or ())),
         pattern=pattern,
         follow=follow,
@@ -114,7 +117,7 @@ def _archive(options: ArchiveOptions, master: str | None, as_json: bool) -> Arch
             return job.run(running.spark, options, on_progress=on_progress, stop=running.stop)
 
 
-def _verify(lake: Path, bootstrap: str, timeout: float, as_json: bool) -> None:
+def _verify(lake: str, bootstrap: str, timeout: float, as_json: bool) -> None:
     with job_errors_reported(), make_bar(quiet=as_json) as bar:
         task = bar.add_task("verify", total=None, unit="files")
         report = verify_lake(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +12,8 @@ from insync.cli.output import console, size
 from insync.cli.parsing import duration_s
 from insync.cli.pipeline import Master, check_java, job_errors_reported, resumable
 from insync.cli.pipeline_jobs import report_job, running_job
-from insync.lake.directory import LakeError, load_ledger
+from insync.lake.directory import load_ledger
+from insync.lake.store import LakeError
 from insync.lake.writer import CODECS
 from insync.pipeline.compact import job
 from insync.pipeline.compact.job import CompactError, CompactOptions, CompactSummary, Progress
@@ -22,7 +22,7 @@ from insync.pipeline.text import pluralize
 
 def compact(
     topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="By default all.")] = None,
-    lake: Annotated[Path, typer.Option(help="Directory of the lake.")] = Path("lake"),
+    lake: Annotated[str, typer.Option(metavar="PATH", help="Directory of the lake, or s3://bucket/path.")] = "lake",
     target_bytes: Annotated[int, typer.Option(min=1, help="Size of the files to make.")] = 64 << 20,
     min_ranges: Annotated[
         int, typer.Option(min=2, help="Leave fewer than these at a partition's end for a later run.")
@@ -45,7 +45,7 @@ def compact(
 ) -> None:
     """Merge small files of a lake into large ones, and remove old ones, while readers and an archiver go on."""
     options = CompactOptions(
-        lake=str(lake),
+        lake=lake,
         topics=tuple(dict.fromkeys(topics or ())),
         target_bytes=target_bytes,
         min_ranges=min_ranges,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -31,7 +30,7 @@ def replay(
     topics: Annotated[
         list[str], typer.Argument(metavar="TOPIC[=TARGET]...", help="Topics of the lake, and their targets.")
     ],
-    lake: Annotated[Path, typer.Option(help="Directory of the lake.")] = Path("lake"),
+    lake: Annotated[str, typer.Option(metavar="PATH", help="Directory of the lake, or s3://bucket/path.")] = "lake",
     from_offset: Annotated[int, typer.Option(min=0, help="First offset of each partition.")] = 0,
     to_offset: Annotated[int | None, typer.Option(min=0, help="Stop before this offset.")] = None,
     from_time: Annotated[str, typer.Option(metavar="TIME", help=f"Only records from this time on. {_TIME}")] = "",
@@ -43,7 +42,9 @@ def replay(
     rate: Annotated[float | None, typer.Option(help="Records per second, all partitions together.")] = None,
     create: Annotated[bool, typer.Option("--create", help="Create missing target topics.")] = False,
     codec: Annotated[str, typer.Option(help=f"Compression of the batches: {', '.join(compression.NAMES)}.")] = "none",
-    state: Annotated[Path | None, typer.Option(help="Directory for the state; by default in the lake.")] = None,
+    state: Annotated[
+        str, typer.Option(metavar="PATH", help="Directory or s3:// URL for the state; by default in the lake.")
+    ] = "",
     again: Annotated[bool, typer.Option("--again", help="Repeat a finished replay.")] = False,
     timeout: Annotated[float, typer.Option(min=1.0, help="Seconds to wait for brokers.")] = 60.0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -54,7 +55,7 @@ def replay(
     now_ms = time.time_ns() // 1_000_000
     options = ReplayOptions(
         bootstrap=bootstrap,
-        lake=str(lake),
+        lake=lake,
         topics=parse_targets(topics),
         selection=Selection(
             from_offset=from_offset,
@@ -67,7 +68,7 @@ def replay(
         rate=rate,
         create=create,
         codec=codec,
-        state=str(state) if state else "",
+        state=state,
         again=again,
         timeout_s=timeout,
         client=client_config.current_settings(),

@@ -3,10 +3,12 @@
     from insync import lake
     lake.read(spark, "lake", ["orders"]).where("date = current_date()").count()
 
-`journal` and `ledger` hold what is archived, `directory` opens and cleans up, `writer` and `reader` handle the files.
+`store` is where it is: a directory, or an object store (`objects`). `journal` and `ledger` hold what is archived,
+`directory` opens and cleans up, `writer`, `reader` and `frames` handle the files.
 The names in `__all__` are public; the submodules are not.
 """
 
-from insync.lake.directory import LakeError, read
+from insync.lake.frames import read
+from insync.lake.store import LakeError
 
 __all__ = ["LakeError", "read"]

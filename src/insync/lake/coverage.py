@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow.compute as pc
 
 from insync.client.model import TopicPartition
 from insync.lake.ledger import Ledger, Range
-from insync.lake.reader import Unit, open_file
+from insync.lake.reader import Unit
+from insync.lake.staging import open_file
+from insync.lake.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def select_pieces(pieces: Sequence[Piece], start: int, end: int) -> list[Piece]:
     return [piece for piece in clipped if piece.start < piece.end]
 
 
-def find_offset_by_time(lake: Path, pieces: Sequence[Piece], time_ms: int) -> int:
+def find_offset_by_time(lake: Store, pieces: Sequence[Piece], time_ms: int) -> int:
     """The first offset of a record that is not older; -1 if there is none."""
     for piece in pieces:
         files = [file for file in piece.to_unit().files if file.newest >= time_ms]
@@ -67,7 +68,7 @@ def find_offset_by_time(lake: Path, pieces: Sequence[Piece], time_ms: int) -> in
     return -1
 
 
-def _find_in_file(lake: Path, path: str, piece: Piece, time_ms: int) -> int:
+def _find_in_file(lake: Store, path: str, piece: Piece, time_ms: int) -> int:
     with open_file(lake, path) as parquet:
         table = parquet.read(columns=["offset", "timestamp"])
     offsets, times = table.column("offset"), table.column("timestamp").cast("int64")

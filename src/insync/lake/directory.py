@@ -5,30 +5,32 @@
     LAKE/_staged/topic=orders/…
     LAKE/_ledger/00000000000000000000.json
 
-A file that no ledger entry names is an orphan, left by a process that was killed. Readers that use the ledger (`read`)
-never see one, and the next process in the same role, archiver or compactor, deletes it. That is safe because it commits
-an entry of its own first, which fences a process of that role that is still running: that one can no longer commit the
-deleted files. Files of the compactor are staged first: see `staging`.
+LAKE is a directory or a prefix of an object store (see `store`).
+
+A file that no ledger entry names is an orphan, left by a process that was killed. Readers that use the ledger never see
+one, and the next process in the same role, archiver or compactor, deletes it:
+
+1. It lists the files.
+2. It commits an entry of its own, which fences a process of that role that is still running: that one can no longer
+   commit its files. Whatever was committed before, by either role, this process knows now.
+3. It deletes what was listed and is unknown. A process that takes the role after it writes its files after step 2, so
+   they are not on the list.
+
+Files of the compactor are staged first: see `staging`.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from insync.lake.journal import remove_temporary_files, sync_directory
 from insync.lake.ledger import COMPACT, DIRECTORY, OPEN, File, Ledger
-from insync.lake.staging import STAGED, find_file, find_root
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from insync.lake.location import Location, open_store
+from insync.lake.staging import STAGED, find_path, list_data_files
+from insync.lake.store import LakeError, LocalStore, Store
 
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 """The date of records without a sensible timestamp; Spark reads it as null."""
@@ -43,52 +45,44 @@ class Role:
     lock: str
     opened: str
     """The kind of the entry that begins its work."""
-    orphans: str
-    """Where its files are before the ledger names them."""
+    directory: str
+    """Below which its files are before the ledger names them."""
 
 
-ARCHIVER = Role("archiver", "lock", OPEN, "topic=*/date=*/*.parquet")
-COMPACTOR = Role("compactor", "compact.lock", COMPACT, f"{STAGED}/topic=*/date=*/*.parquet")
-
-
-class LakeError(Exception):
-    """A directory cannot be used as a lake; the text says why."""
-
-
-class LakeLockedError(LakeError):
-    """Another process has the same role."""
+ARCHIVER = Role("archiver", "lock", OPEN, "")
+COMPACTOR = Role("compactor", "compact.lock", COMPACT, STAGED)
 
 
 class Lake:
     """A lake that is open for writing: `with Lake.open(path, settings) as lake`."""
 
-    def __init__(self, path: Path, lock: int) -> None:
-        self.path = path
+    def __init__(self, store: Store, release: Callable[[], None]) -> None:
+        self.store = store
         self.writer = uuid.uuid4().hex[:12]
         """Identifies this process in the ledger."""
-        self._lock = lock
-        self.ledger = Ledger(path)
+        self._release = release
+        self.ledger = Ledger(store)
         self.removed_orphans: list[str] = []
 
     @staticmethod
-    def open(path: str | Path, settings: Mapping[str, str]) -> Lake:
+    def open(path: Location, settings: Mapping[str, str]) -> Lake:
         """Create the lake if necessary, verify it, fence its earlier writers, and remove their orphans."""
-        root = local_path(path)
-        check_lake(root)
-        make_lake(root)
-        return _open(root, ARCHIVER, settings)
+        store = open_store(path)
+        check_lake(store)
+        make_lake(store)
+        return _open(store, ARCHIVER, settings)
 
     @staticmethod
-    def open_for_compaction(path: str | Path) -> Lake:
+    def open_for_compaction(path: Location) -> Lake:
         """As `open`, for an existing lake, also while an archiver has it open."""
         return _open(load_ledger(path).lake, COMPACTOR, {})
 
-    def data_path(self, topic: str) -> Path:
-        """Below which the files of a topic are written."""
-        return self.path
+    def data_store(self, topic: str) -> Store:
+        """To which the files of a topic are written."""
+        return self.store
 
     def close(self) -> None:
-        os.close(self._lock)
+        self._release()
 
     def __enter__(self) -> Lake:
         return self
@@ -97,89 +91,60 @@ class Lake:
         self.close()
 
 
-def _open(root: Path, role: Role, settings: Mapping[str, str]) -> Lake:
-    lake = Lake(root, lock_directory(root / DIRECTORY, role.name, role.lock))
+def _open(store: Store, role: Role, settings: Mapping[str, str]) -> Lake:
+    lake = Lake(store, store.child(DIRECTORY).lock(role.name, role.lock))
     try:
-        lake.ledger = Ledger.load(root)
+        lake.ledger = Ledger.load(store)
         _check_settings(lake.ledger, settings)
         _check_file_sizes(lake.ledger)
+        listed = _list_role_files(store, role)  # before the entry: see above
         lake.ledger.commit(role.opened, lake.writer, settings=settings)
-        lake.removed_orphans = remove_orphans(lake.ledger, role)
+        lake.removed_orphans = _select_orphans(lake.ledger, listed)
+        for path in lake.removed_orphans:
+            store.delete(path)
+        if role is ARCHIVER:
+            store.remove_temporary_files(DIRECTORY)
     except BaseException:
         lake.close()
         raise
     return lake
 
 
-def load_ledger(path: str | Path, entries: int | None = None) -> Ledger:
+def load_ledger(path: Location, entries: int | None = None) -> Ledger:
     """The ledger of an existing lake, or its first `entries` entries."""
-    root = local_path(path)
-    if not (root / DIRECTORY).is_dir():
-        raise LakeError(f"{root} is not a lake: it has no directory {DIRECTORY}")
-    return Ledger.load(root, entries)
-
-
-def read(spark: SparkSession, path: str | Path, topics: Iterable[str] = ()) -> DataFrame:
-    """The archived rows, with the columns `topic` and `date` from the paths.
-
-    The frame names the files that count now. A compaction deletes files that it has replaced after its `--grace`: load
-    a frame again that is older.
-    """
-    ledger = load_ledger(path)
-    names = set(topics)
-    files = [file for archived in ledger.ranges() if not names or archived.topic in names for file in archived.files]
-    if not files:
-        raise LakeError(f"nothing is archived in {path}" + (f" of {', '.join(sorted(names))}" if names else ""))
-    by_root: dict[Path, list[str]] = {}
-    for file in files:
-        root, path = find_root(ledger.lake, file.path), file.path
-        by_root.setdefault(root, []).append(str(root / path))
-    frames = [spark.read.option("basePath", str(root)).parquet(*paths) for root, paths in by_root.items()]
-    return reduce(lambda left, right: left.unionByName(right), frames)
+    store = open_store(path)
+    ledger = Ledger.load(store, entries)
+    if not ledger.entries and not _has_ledger(store):
+        raise LakeError(f"{store} is not a lake: it has no directory {DIRECTORY}")
+    return ledger
 
 
 # --- opening ---------------------------------------------------------------------------------------------------------
 
 
-def local_path(path: str | Path) -> Path:
-    text = str(path)
-    if "://" in text and not text.startswith("file://"):
-        raise LakeError(f"{text}: a lake must be a directory that driver and executors share; URLs are not supported")
-    return Path(text.removeprefix("file://")).absolute()
-
-
-def check_lake(path: str | Path) -> None:
+def check_lake(path: Location) -> None:
     """Raise unless a lake is there or can be created. Without their ledger, a lake's files would count as orphans."""
-    root = local_path(path)
-    existing = next(part for part in (root / DIRECTORY, *(root / DIRECTORY).parents) if os.path.lexists(part))
-    if not existing.is_dir():
-        raise LakeError(f"{root} cannot be a lake: {existing} is a file")
-    if any((root / DIRECTORY).glob("*.json")):
+    store = open_store(path)
+    if isinstance(store, LocalStore):
+        ledger = store.root / DIRECTORY
+        existing = next(part for part in (ledger, *ledger.parents) if os.path.lexists(part))
+        if not existing.is_dir():
+            raise LakeError(f"{store} cannot be a lake: {existing} is a file")
+    if any(name.endswith(".json") for name in store.list_names(DIRECTORY)):
         return
-    if orphans := list_orphans(Ledger(root)):
+    if orphans := list_orphans(Ledger(store)):
         raise LakeError(
-            f"{root} has files of a lake, such as {orphans[0]}, but no ledger in {DIRECTORY}: they would be deleted; "
+            f"{store} has files of a lake, such as {orphans[0]}, but no ledger in {DIRECTORY}: they would be deleted; "
             "name another directory, or restore the ledger"
         )
 
 
-def make_lake(root: Path) -> None:
-    try:
-        (root / DIRECTORY).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LakeError(f"{root} cannot be a lake: {error.strerror}") from None
-    sync_directory(root)
+def make_lake(path: Location) -> None:
+    open_store(path).prepare(DIRECTORY)
 
 
-def lock_directory(directory: Path, owner: str, name: str = "lock") -> int:
-    """Held until the process ends. The journal fences processes that the lock does not reach, on other machines."""
-    handle = os.open(directory / name, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise LakeLockedError(f"another {owner} is using {directory}: stop it, or name another directory") from None
-    return handle
+def _has_ledger(store: Store) -> bool:
+    return DIRECTORY in store.list_directories()
 
 
 def _check_settings(ledger: Ledger, settings: Mapping[str, str]) -> None:
@@ -191,35 +156,45 @@ def _check_settings(ledger: Ledger, settings: Mapping[str, str]) -> None:
 
 def _check_file_sizes(ledger: Ledger) -> None:
     """The files' contents are checked by `--verify`."""
-    while problem := next(filter(None, (find_size_problem(ledger.lake, file) for file in ledger.files().values())), ""):
+    while problem := _find_wrong_size(ledger):
         if not ledger.refresh():  # otherwise a compaction may have replaced the file
             raise LakeError(f"the ledger and the files of {ledger.lake} do not agree: {problem}")
 
 
-def find_size_problem(root: Path, file: File) -> str:
+def _find_wrong_size(ledger: Ledger) -> str:
+    """By listings: to ask for each file would take a request for each. Staged files are listed first: they keep their
+    names until they have the final ones."""
+    stored = {**list_data_files(ledger.lake.child(STAGED)), **list_data_files(ledger.lake)}
+    sizes = ((file, stored[file.path].size if file.path in stored else None) for file in ledger.files().values())
+    return next(filter(None, (_describe_size(file, size) for file, size in sizes)), "")
+
+
+def find_size_problem(lake: Store, file: File) -> str:
     """What is wrong with a file's size; empty if nothing is."""
-    try:
-        size = find_file(root, file.path).stat().st_size
-    except FileNotFoundError:
+    stored = lake.find(find_path(lake, file.path))
+    return _describe_size(file, None if stored is None else stored.size)
+
+
+def _describe_size(file: File, size: int | None) -> str:
+    if size is None:
         return f"{file.path} is missing"
     return "" if size == file.bytes else f"{file.path} has {size} bytes instead of {file.bytes}"
 
 
-def remove_orphans(ledger: Ledger, role: Role = ARCHIVER) -> list[str]:
-    """Delete the files that no entry names, and return their paths. Files with other names are left alone."""
-    orphans = list_orphans(ledger, role)
-    for path in orphans:
-        (ledger.lake / path).unlink(missing_ok=True)
-    if role is ARCHIVER:
-        remove_temporary_files(ledger.directory)
-    return orphans
-
-
 def list_orphans(ledger: Ledger, role: Role = ARCHIVER) -> list[str]:
+    """The files of a role that no entry names. Files with other names are left alone."""
+    return _select_orphans(ledger, _list_role_files(ledger.lake, role))
+
+
+def _list_role_files(store: Store, role: Role) -> list[str]:
+    prefix = f"{role.directory}/" if role.directory else ""
+    return [f"{prefix}{path}" for path in list_data_files(store.child(role.directory) if prefix else store)]
+
+
+def _select_orphans(ledger: Ledger, paths: Iterable[str]) -> list[str]:
     known = ledger.files().keys() | ledger.replaced.keys()
-    paths = (path.relative_to(ledger.lake) for path in ledger.lake.glob(role.orphans))
     return sorted(
-        str(path)
+        path
         for path in paths
-        if _FILE_NAME.fullmatch(path.name) and str(path).removeprefix(f"{STAGED}/") not in known
+        if _FILE_NAME.fullmatch(path.rpartition("/")[2]) and path.removeprefix(f"{STAGED}/") not in known
     )

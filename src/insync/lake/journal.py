@@ -1,23 +1,22 @@
 """A journal: a directory of numbered JSON files without gaps. Each file appears whole or not at all, and only once.
 
-An entry is written to a temporary file, synced, and linked to its name. Linking fails if the name exists, so the slower
-of two writers finds out about the other. Each entry carries its checksum and that of the entry before it.
+An entry is created under its number, which fails if the number is taken (see `store`), so the slower of two writers
+finds out about the other. Each entry carries its checksum and that of the entry before it.
 
 A checkpoint is an entry with the state that all entries before it lead to. Reading starts at the newest one, and the
-content of older entries can be removed. Their names stay, as links to one small file: a writer that was suspended for
-long would otherwise find its name free, and write an entry that counts nowhere.
+content of older entries can be removed. Their names stay, with a small content: a writer that was suspended for long
+would otherwise find its name free, and write an entry that counts nowhere.
 """
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import uuid
 import zlib
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from insync.lake.store import Store
 
 FORMAT = 1
 CHECKPOINT_FORMAT = 3
@@ -42,18 +41,21 @@ class EntryTakenError(JournalError):
 
 
 class Journal:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, store: Store, directory: str = "") -> None:
+        self.store = store
         self.directory = directory
         self.length = 0
         self.skipped = False
         """Whether entries were skipped before the one that was loaded last, which is a checkpoint then."""
         self._last_crc = 0
+        self._writer = uuid.uuid4().hex[:12]
+        """In every entry: the bytes of an entry say which process wrote it."""
 
     @property
-    def next_path(self) -> Path:
-        return self.directory / file_name(self.length)
+    def next_path(self) -> str:
+        return self._describe(file_name(self.length))
 
-    def load(self, end: int | None = None) -> Iterator[tuple[Path, dict[str, Any]]]:
+    def load(self, end: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
         """The entries that were not loaded yet, up to but not including number `end`, with their files.
 
         The first one may be a checkpoint that is not the next entry: then `skipped` is true.
@@ -69,10 +71,9 @@ class Journal:
             self.skipped = not is_next
             yield path, document["entry"]
 
-    def _find_documents(self, end: int | None) -> Iterator[tuple[Path, dict[str, Any]]]:
+    def _find_documents(self, end: int | None) -> Iterator[tuple[str, dict[str, Any]]]:
         """From the next entry on, or from the newest checkpoint if the next entry was removed or is the first."""
-        for path in self._list(end) if self.length else ():
-            document = _read(path)
+        for path, document in self._read_all(self._list(end)) if self.length else ():
             if _is_removed(document):
                 break
             yield path, _check_sequence(path, document)
@@ -81,13 +82,12 @@ class Journal:
                 return
         yield from self._find_from_checkpoint(end)
 
-    def _find_from_checkpoint(self, end: int | None) -> list[tuple[Path, dict[str, Any]]]:
+    def _find_from_checkpoint(self, end: int | None) -> list[tuple[str, dict[str, Any]]]:
         """Read backwards up to the newest checkpoint; without one, up to the first entry."""
         while True:
-            paths = self._list(end)
-            documents: list[tuple[Path, dict[str, Any]]] = []
-            for path in reversed(paths):
-                document = _read(path)
+            names = self._list(end)
+            documents: list[tuple[str, dict[str, Any]]] = []
+            for path, document in self._read_all(names[::-1]):
                 if _is_removed(document):
                     break
                 documents.append((path, _check_sequence(path, document)))
@@ -95,27 +95,50 @@ class Journal:
                     return documents[::-1]
             else:
                 return documents[::-1]
-            if self._list(end)[-1] == paths[-1]:  # otherwise a checkpoint may have been added meanwhile
+            if self._list(end)[-1] == names[-1]:  # otherwise a checkpoint may have been added meanwhile
                 raise EntryRemovedError(
                     f"{path} was removed after a checkpoint: the state before it can no longer be read; "
                     "what needs it must start again"
                 )
 
-    def _list(self, end: int | None) -> list[Path]:
-        paths = _list_files(self.directory, since=self.next_path.name)
-        for number, path in enumerate(paths):
-            if path.name != file_name(self.length + number):
-                missing = self.directory / file_name(self.length + number)
-                raise JournalDamagedError(f"{missing} is missing: {path.name} comes after it")
-        return paths if end is None else paths[: max(end - self.length, 0)]
+    def _list(self, end: int | None) -> list[str]:
+        since = file_name(self.length)
+        names = [name for name in self.store.list_names(self.directory, since) if name.endswith(".json")]
+        for number, name in enumerate(names):
+            if name != file_name(self.length + number):
+                missing = self._describe(file_name(self.length + number))
+                raise JournalDamagedError(f"{missing} is missing: {name} comes after it")
+        return names if end is None else names[: max(end - self.length, 0)]
+
+    def _read_all(self, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        contents = self.store.read_files(self._path(name) for name in names)
+        for name, data in zip(names, contents, strict=True):
+            yield self._describe(name), _parse(self._describe(name), data)
+
+    def _path(self, name: str) -> str:
+        return f"{self.directory}/{name}" if self.directory else name
+
+    def _describe(self, name: str) -> str:
+        return f"{self.store}/{self._path(name)}"
 
     def append(self, entry: Mapping[str, Any], *, required_format: int = FORMAT, checkpoint: bool = False) -> None:
         """Durable when it returns. If it raises EntryTakenError, nothing has changed."""
-        document = {"format": required_format, "sequence": self.length, "previous": self._last_crc, "entry": entry}
+        document = {
+            "format": required_format,
+            "sequence": self.length,
+            "previous": self._last_crc,
+            "writer": self._writer,
+            "entry": entry,
+        }
         if checkpoint:
             document |= {"format": CHECKPOINT_FORMAT, "checkpoint": True}
         crc = _crc(document)
-        create_exclusively(self.next_path, (json.dumps({**document, "crc": crc}, indent=1) + "\n").encode())
+        try:
+            self.store.create(self._path(file_name(self.length)), _to_bytes(document))
+        except FileExistsError:
+            raise EntryTakenError(
+                f"{self.next_path} exists: another process is writing this journal; aborting"
+            ) from None
         self.length, self._last_crc, self.skipped = self.length + 1, crc, False
 
     def remove_before(self, checkpoint: int) -> int:
@@ -124,64 +147,27 @@ class Journal:
         Only entries that a checkpoint covers may be removed: readers need nothing else. After a kill at any point, the
         next call goes on.
         """
-        document = _read(self.directory / file_name(checkpoint))
+        name = file_name(checkpoint)
+        ((path, document),) = self._read_all([name])
         if not document.get("checkpoint") or document["sequence"] != checkpoint:
-            raise JournalDamagedError(f"{self.directory / file_name(checkpoint)} is not a checkpoint")
-        paths = []
-        for number in range(checkpoint - 1, -1, -1):
-            path = self.directory / file_name(number)
-            if _is_removed(_read(path)):
+            raise JournalDamagedError(f"{path} is not a checkpoint")
+        earlier = [file_name(number) for number in range(checkpoint - 1, -1, -1)]
+        names: list[str] = []
+        for name, (_, document) in zip(earlier, self._read_all(earlier), strict=False):
+            if _is_removed(document):
                 break  # and so are all before it
-            paths.append(path)
-        marker: Path | None = None
-        try:
-            for path in reversed(paths):
-                marker = _replace_by_marker(path, marker)
-        finally:
-            if marker is not None:
-                marker.unlink(missing_ok=True)
-        if paths:
-            sync_directory(self.directory)
-        return len(paths)
-
-
-def _replace_by_marker(path: Path, marker: Path | None) -> Path:
-    """Let a name refer to a file that says that its entry was removed; returns that file, which names share."""
-    while True:
-        if marker is None:
-            marker = path.with_name(f".removed.json.{uuid.uuid4().hex}")
-            _write_marker(marker)
-        link = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-        try:
-            os.link(marker, link)
-            os.replace(link, path)
-        except FileNotFoundError:  # a process that starts has deleted it, as those of killed ones
-            if not path.parent.is_dir():
-                raise
-            marker = None
-        except OSError as error:
-            if error.errno != errno.EMLINK:
-                raise
-            marker.unlink(missing_ok=True)
-            marker = None  # it has as many names as the file system allows
-        else:
-            return marker
-
-
-def _write_marker(path: Path) -> None:
-    document = {"format": CHECKPOINT_FORMAT, "sequence": -1, "previous": 0, "entry": {}, "removed": True}
-    with open(path, "xb") as file:
-        file.write((json.dumps({**document, "crc": _crc(document)}, indent=1) + "\n").encode())
-        file.flush()
-        os.fsync(file.fileno())
+            names.append(name)
+        marker = {"format": CHECKPOINT_FORMAT, "sequence": -1, "previous": 0, "entry": {}, "removed": True}
+        self.store.replace([self._path(name) for name in reversed(names)], _to_bytes(marker))
+        return len(names)
 
 
 def _is_removed(document: Mapping[str, Any]) -> bool:
     return bool(document.get("removed"))
 
 
-def _check_sequence(path: Path, document: dict[str, Any]) -> dict[str, Any]:
-    if path.name != file_name(document["sequence"]):
+def _check_sequence(path: str, document: dict[str, Any]) -> dict[str, Any]:
+    if path.rpartition("/")[2] != file_name(document["sequence"]):
         raise JournalDamagedError(f"{path} says that it is entry {document['sequence']}")
     return document
 
@@ -190,60 +176,13 @@ def file_name(sequence: int) -> str:
     return f"{sequence:020d}.json"
 
 
-def create_exclusively(path: Path, data: bytes) -> None:
-    while not _link_new_file(path, data):
-        pass
-    sync_directory(path.parent)
+def _to_bytes(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps({**document, "crc": _crc(document)}, indent=1) + "\n").encode()
 
 
-def _link_new_file(path: Path, data: bytes) -> bool:
-    """False if a process that starts has deleted the temporary file, as those of killed ones."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+def _parse(path: str, data: bytes) -> dict[str, Any]:
     try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, path)
-    except FileExistsError:
-        raise EntryTakenError(f"{path} exists: another process is writing this journal; aborting") from None
-    except FileNotFoundError:
-        if not path.parent.is_dir():
-            raise
-        return False
-    finally:
-        temporary.unlink(missing_ok=True)
-    return True
-
-
-def remove_temporary_files(directory: Path) -> None:
-    """Those that a killed writer left behind."""
-    for temporary in directory.glob(".*.json.*"):
-        temporary.unlink(missing_ok=True)
-
-
-def sync_file(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in it durable."""
-    sync_file(path)
-
-
-def _list_files(directory: Path, *, since: str) -> list[Path]:
-    if not directory.is_dir():
-        return []
-    return sorted(path for path in directory.iterdir() if path.suffix == ".json" and path.name >= since)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        document: dict[str, Any] = json.loads(path.read_bytes())
+        document: dict[str, Any] = json.loads(data)
         crc = document["crc"]
         if _crc({name: value for name, value in document.items() if name != "crc"}) != crc:
             raise JournalDamagedError(f"{path} is damaged: its checksum is wrong")

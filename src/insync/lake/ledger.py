@@ -18,11 +18,11 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from insync.client.model import TopicPartition
 from insync.lake.journal import FORMAT, EntryTakenError, Journal, JournalDamagedError
+from insync.lake.location import Location, open_store
 
 DIRECTORY = "_ledger"
 OPEN, RANGES = "open", "ranges"
@@ -100,10 +100,10 @@ class Entry:
 class Ledger:
     """The state after all entries. `load` reads them; `commit` adds one, to the journal and to the state."""
 
-    def __init__(self, lake: Path) -> None:
-        self.lake = lake
+    def __init__(self, lake: Location) -> None:
+        self.lake = open_store(lake)
         self.settings: dict[str, str] = {}
-        self._journal = Journal(lake / DIRECTORY)
+        self._journal = Journal(self.lake, DIRECTORY)
         self._partitions: dict[TopicPartition, list[Range]] = {}
         self._committed_at: dict[TopicPartition, str] = {}
         self.replaced: dict[str, str] = {}
@@ -116,7 +116,7 @@ class Ledger:
         """By role: the number of its last entry."""
 
     @staticmethod
-    def load(lake: Path, entries: int | None = None) -> Ledger:
+    def load(lake: Location, entries: int | None = None) -> Ledger:
         ledger = Ledger(lake)
         ledger.refresh(entries)
         return ledger
@@ -143,10 +143,6 @@ class Ledger:
     @property
     def entries_since_checkpoint(self) -> int:
         return self.entries - max(self.checkpoints, default=-1) - 1
-
-    @property
-    def directory(self) -> Path:
-        return self._journal.directory
 
     # --- queries -----------------------------------------------------------------------------------------------------
 
@@ -258,7 +254,7 @@ class Ledger:
             state=state,
         )
 
-    def _check(self, entry: Entry, path: Path) -> None:
+    def _check(self, entry: Entry, path: str) -> None:
         """Raise, with nothing changed, if the entry cannot be applied."""
         if entry.kind == CHECKPOINT:
             return
@@ -266,7 +262,7 @@ class Ledger:
         for added in entry.ranges:
             _change_ranges(changed[added.key], entry.kind, added, path)
 
-    def _apply(self, entry: Entry, path: Path, number: int) -> None:
+    def _apply(self, entry: Entry, path: str, number: int) -> None:
         if entry.kind == CHECKPOINT:
             self._apply_checkpoint(entry, path, number)
         else:
@@ -274,7 +270,7 @@ class Ledger:
         self.settings |= entry.settings
         self._last_entries[_role_of(entry)] = number
 
-    def _apply_ranges(self, entry: Entry, path: Path) -> None:
+    def _apply_ranges(self, entry: Entry, path: str) -> None:
         for added in entry.ranges:
             before = _change_ranges(self._partitions.setdefault(added.key, []), entry.kind, added, path)
             if entry.kind == REPLACE:
@@ -283,7 +279,7 @@ class Ledger:
             else:
                 self._committed_at[added.key] = entry.at
 
-    def _apply_checkpoint(self, entry: Entry, path: Path, number: int) -> None:
+    def _apply_checkpoint(self, entry: Entry, path: str, number: int) -> None:
         """Take over its state. If no entry was skipped, its ranges must be those that the entries lead to."""
         partitions: dict[TopicPartition, list[Range]] = {}
         for archived in entry.ranges:
@@ -307,7 +303,7 @@ def _to_seconds(at: str) -> float:
     return datetime.fromisoformat(at).timestamp()
 
 
-def _change_ranges(ranges: list[Range], kind: str, added: Range, path: Path) -> list[Range]:
+def _change_ranges(ranges: list[Range], kind: str, added: Range, path: str) -> list[Range]:
     """Append to a partition's ranges or replace some of them, and return the replaced ones."""
     if kind == REPLACE:
         return _replace_ranges(ranges, added, path)
@@ -315,7 +311,7 @@ def _change_ranges(ranges: list[Range], kind: str, added: Range, path: Path) -> 
     return []
 
 
-def _replace_ranges(ranges: list[Range], merged: Range, path: Path) -> list[Range]:
+def _replace_ranges(ranges: list[Range], merged: Range, path: str) -> list[Range]:
     where = f"{path}: {merged.topic}-{merged.partition} offsets {merged.start} to {merged.end}"
     _check_range(merged, where)
     own = [i for i, archived in enumerate(ranges) if archived.generation == merged.generation]
@@ -333,7 +329,7 @@ def _replace_ranges(ranges: list[Range], merged: Range, path: Path) -> list[Rang
     return old
 
 
-def _append_range(ranges: list[Range], added: Range, path: Path) -> None:
+def _append_range(ranges: list[Range], added: Range, path: str) -> None:
     """Append to a partition's ranges; raises if that would leave a gap or an overlap."""
     where = f"{path}: {added.topic}-{added.partition} offsets {added.start} to {added.end}"
     _check_range(added, where)

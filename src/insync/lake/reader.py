@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from insync.lake.ledger import File
-from insync.lake.staging import find_file
+from insync.lake.staging import open_file
+from insync.lake.store import Store
 
 NO_LIMIT = (1 << 63) - 1
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
@@ -48,7 +47,7 @@ class Unit:
 
 
 def read_rows(
-    lake: Path, units: Sequence[Unit], selection: Selection, start: int, columns: Sequence[str] = COLUMNS
+    lake: Store, units: Sequence[Unit], selection: Selection, start: int, columns: Sequence[str] = COLUMNS
 ) -> Iterator[pa.Table]:
     """The selected rows from offset `start` on. `columns` must include offset and timestamp."""
     for unit in units:
@@ -58,7 +57,7 @@ def read_rows(
                 yield selected
 
 
-def _read_unit(lake: Path, unit: Unit, start: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+def _read_unit(lake: Store, unit: Unit, start: int, columns: Sequence[str]) -> Iterator[pa.Table]:
     files = sorted((file for file in unit.files if file.last >= start), key=lambda file: file.first)
     if any(left.last > right.first for left, right in pairwise(files)):
         whole = pa.concat_tables([pa.concat_tables(_read_row_groups(lake, file, start, columns)) for file in files])
@@ -68,14 +67,7 @@ def _read_unit(lake: Path, unit: Unit, start: int, columns: Sequence[str]) -> It
         yield from _read_row_groups(lake, file, start, columns)
 
 
-def open_file(lake: Path, path: str) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(find_file(lake, path))
-    except FileNotFoundError:  # it may have been moved to its final place in between
-        return pq.ParquetFile(find_file(lake, path))
-
-
-def _read_row_groups(lake: Path, file: File, start: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+def _read_row_groups(lake: Store, file: File, start: int, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Without the row groups that end before `start`."""
     with open_file(lake, file.path) as parquet:
         column = parquet.schema_arrow.get_field_index("offset")

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 
 from insync.lake.directory import find_size_problem
 from insync.lake.ledger import File, Range
-from insync.lake.reader import open_file
-from insync.lake.staging import find_file
-from insync.lake.writer import checksum
+from insync.lake.staging import find_path, open_file
+from insync.lake.store import Store
 
 
-def find_file_problem(root: Path, archived: Range, file: File) -> str:
+def find_file_problem(lake: Store, archived: Range, file: File) -> str:
     """What is wrong with a file; empty if nothing is."""
-    if problem := find_size_problem(root, file):
+    if problem := find_size_problem(lake, file):
         return problem
     try:
-        _, crc = checksum(find_file(root, file.path))
+        crc = lake.checksum(find_path(lake, file.path))
         if crc != file.crc:
             return f"{file.path} was changed: its checksum is {crc:08x} instead of {file.crc:08x}"
-        with open_file(root, file.path) as parquet:
+        with open_file(lake, file.path) as parquet:
             offsets = parquet.read(columns=["offset"]).column(0).to_numpy()
     except (pa.ArrowException, OSError) as error:
         return f"{file.path} cannot be read: {error}"

@@ -10,23 +10,21 @@ have statistics and page indexes: readers select by them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from crc32c import crc32c
 
 from insync.columnar.buffers import TYPES
 from insync.lake.directory import NO_DATE
-from insync.lake.journal import sync_directory
 from insync.lake.ledger import File
+from insync.lake.location import Location, open_store
+from insync.lake.store import Output
 
 DECODED = (
     *("offset", "timestamp", "timestampType", "key", "value", "headers"),
@@ -48,15 +46,14 @@ _YEAR_10000 = 2_932_897
 _WITH_STATISTICS = ["offset", "timestamp"]
 _DICTIONARY = ["partition", "timestampType", "leader_epoch", "producer_id", "producer_epoch"]
 _DELTA_ENCODED = dict.fromkeys(("offset", "timestamp", "sequence"), "DELTA_BINARY_PACKED")
-_READ_BYTES = 8 << 20
 
 
 @dataclass(slots=True)
 class _OpenFile:
     """The file of one date while it is being written."""
 
-    path: Path
-    sink: Any
+    path: str
+    output: Output
     writer: Any
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     waiting_bytes: int = 0
@@ -68,7 +65,7 @@ class _OpenFile:
 
     def close(self) -> None:
         self.writer.close()
-        self.sink.close()
+        self.output.close()
 
 
 class RangeWriter:
@@ -76,7 +73,7 @@ class RangeWriter:
 
     def __init__(
         self,
-        lake: Path,
+        lake: Location,
         *,
         topic: str,
         partition: int,
@@ -87,8 +84,8 @@ class RangeWriter:
         roll_bytes: int = NO_LIMIT,
         prefix: str = "part",
     ) -> None:
-        self._topic = lake / f"topic={topic}"
-        self._lake = lake
+        self._lake = open_store(lake)
+        self._topic = f"topic={topic}"
         self._partition = partition
         self._stem = f"{prefix}-{partition:05d}-{start:020d}-{end:020d}-{attempt}"
         self._codec = codec
@@ -97,7 +94,7 @@ class RangeWriter:
         self._open: dict[str, _OpenFile] = {}
         self._buffered = 0
         self._count = 0
-        self._done: list[tuple[Path, _OpenFile]] = []
+        self._done: list[_OpenFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         for date, part in _split_by_date(batch):
@@ -109,21 +106,18 @@ class RangeWriter:
     def close(self) -> list[File]:
         for date in list(self._open):
             self._finish(date)
-        files = [self._publish(path, file) for path, file in self._done]
-        for directory in dict.fromkeys((self._lake / file.path).parent for file in files):
-            sync_directory(directory)
+        files = [_publish(file) for file in self._done]
         if files:
-            sync_directory(self._topic)
-            sync_directory(self._lake)
+            self._lake.sync((*dict.fromkeys(file.path.rpartition("/")[0] for file in files), self._topic, ""))
         return sorted(files, key=lambda file: file.first)
 
     def abandon(self) -> None:
         for file in self._open.values():
             file.waiting.clear()
             file.close()
-            self._done.append((file.path, file))
-        for path, _ in self._done:
-            path.unlink(missing_ok=True)
+            self._done.append(file)
+        for file in self._done:
+            file.output.discard()
 
     # --- one file ----------------------------------------------------------------------------------------------------
 
@@ -137,13 +131,11 @@ class RangeWriter:
         return file
 
     def _create_file(self, date: str) -> _OpenFile:
-        directory = self._topic / f"date={date}"
-        directory.mkdir(parents=True, exist_ok=True)
-        path = directory / f".{self._stem}-{self._count}.parquet"
+        path = f"{self._topic}/date={date}/{self._stem}-{self._count}.parquet"
         self._count += 1
-        sink = pa.OSFile(str(path), "wb")
+        output = self._lake.open_output(path)
         writer = pq.ParquetWriter(
-            sink,
+            output.stream,
             SCHEMA,
             compression=self._codec,
             compression_level=CODECS[self._codec],
@@ -153,7 +145,7 @@ class RangeWriter:
             write_page_index=True,
             sorting_columns=[pq.SortingColumn(SCHEMA.get_field_index("offset"))],
         )
-        return _OpenFile(path, sink, writer)
+        return _OpenFile(path, output, writer)
 
     def _add(self, date: str, batch: pa.RecordBatch) -> None:
         file = self._open_file(date)
@@ -169,7 +161,7 @@ class RangeWriter:
         self._buffered += batch.nbytes
         if sum(part.num_rows for part in file.waiting) >= GROUP_ROWS or file.waiting_bytes >= self._group_bytes:
             self._write(file)
-            if file.sink.tell() >= self._roll_bytes:
+            if file.output.stream.tell() >= self._roll_bytes:
                 self._finish(date)
 
     def _write(self, file: _OpenFile) -> None:
@@ -186,41 +178,21 @@ class RangeWriter:
         file = self._open.pop(date)
         self._write(file)
         file.close()
-        self._done.append((file.path, file))
-
-    def _publish(self, path: Path, file: _OpenFile) -> File:
-        size, crc = _sync_and_checksum(path)
-        final = path.with_name(path.name.removeprefix("."))
-        path.rename(final)
-        return File(
-            path=str(final.relative_to(self._lake)),
-            rows=file.rows,
-            bytes=size,
-            crc=crc,
-            first=file.first,
-            last=file.last,
-            oldest=file.oldest,
-            newest=file.newest,
-        )
+        self._done.append(file)
 
 
-def checksum(path: Path) -> tuple[int, int]:
-    """(size, CRC-32C) of a file."""
-    with open(path, "rb") as file:
-        return _checksum_of(file)
-
-
-def _sync_and_checksum(path: Path) -> tuple[int, int]:
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-        return _checksum_of(file)
-
-
-def _checksum_of(file: Any) -> tuple[int, int]:
-    size, crc = 0, 0
-    while data := file.read(_READ_BYTES):
-        size, crc = size + len(data), crc32c(data, crc)
-    return size, crc
+def _publish(file: _OpenFile) -> File:
+    size, crc = file.output.publish()
+    return File(
+        path=file.path,
+        rows=file.rows,
+        bytes=size,
+        crc=crc,
+        first=file.first,
+        last=file.last,
+        oldest=file.oldest,
+        newest=file.newest,
+    )
 
 
 def _split_by_date(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

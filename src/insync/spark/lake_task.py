@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 
 from insync.columnar.buffers import TYPES, rows_without_columns
 from insync.lake.coverage import list_pieces, select_pieces
-from insync.lake.directory import LakeError, load_ledger
+from insync.lake.directory import load_ledger
+from insync.lake.location import open_store
 from insync.lake.reader import Selection, Unit, read_rows
+from insync.lake.store import LakeError
 from insync.spark.data_loss import DataLossError
 from insync.spark.lake_view import LakeTask
 from insync.spark.read_task import ReadTask
@@ -31,7 +32,7 @@ def read_lake(task: LakeTask) -> Iterator[pa.RecordBatch]:
     while position < task.range.end:
         selection = Selection(from_offset=position, to_offset=task.range.end)
         try:
-            for table in read_rows(Path(task.lake), units, selection, position, list(dict.fromkeys(columns))):
+            for table in read_rows(open_store(task.lake), units, selection, position, list(dict.fromkeys(columns))):
                 for batch in table.combine_chunks().to_batches(max_chunksize=BATCH_ROWS):
                     position = batch.column("offset")[-1].as_py() + 1
                     yield _to_rows(batch, task)

@@ -22,6 +22,7 @@ from insync.client.sync_client import SyncClient
 from insync.lake.coverage import Piece, find_offset_by_time, list_pieces, select_pieces
 from insync.lake.directory import load_ledger
 from insync.lake.ledger import Ledger
+from insync.lake.location import Location
 from insync.lake.reader import Unit
 from insync.spark.cluster_view import ClusterView
 from insync.spark.data_loss import Cause, Expected, Loss, report_losses, truncated
@@ -37,7 +38,7 @@ class LakeTask(InputPartition):
     """Pickled to an executor."""
 
     range: OffsetRange
-    lake: str
+    lake: Location
     topic_id: str
     units: tuple[Unit, ...]
     columns: tuple[str, ...]
@@ -149,7 +150,7 @@ def _make_tasks(
         whole = replace(offsets, start=own[0].start, end=own[-1].end)
         for part in split_ranges([whole], max_records=max_records):
             units = tuple(piece.to_unit() for piece in select_pieces(own, part.start, part.end))
-            yield LakeTask(part, str(ledger.lake), topic_id, units, columns)
+            yield LakeTask(part, ledger.lake, topic_id, units, columns)
 
 
 def _group_neighbours(pieces: Sequence[Piece]) -> list[list[Piece]]:

@@ -12,8 +12,10 @@ from insync.client.model import TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.client.setting_names import READING
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
-from insync.lake.directory import LakeError, load_ledger
+from insync.lake.directory import load_ledger
 from insync.lake.journal import JournalError
+from insync.lake.location import SETTINGS, Location, open_store
+from insync.lake.store import LakeError
 from insync.spark.java_pattern import JavaPatternError, compile_java_pattern
 from insync.spark.option_values import OptionError, OptionValues, log
 from insync.spark.pyspark_versions import HAS_ADMISSION_CONTROL, VERSION
@@ -37,7 +39,7 @@ _NAMES = (
     *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition"),
     *("groupIdPrefix", "groupId", "checkpointLocation"),
     *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
-    *("partition.metadata.cache.ttl.ms", "lake"),
+    *("partition.metadata.cache.ttl.ms", "lake", *(f"lake.{name}" for name in SETTINGS)),
     *TYPED_NAMES,
 )
 _UNITS_MS = {"us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -97,8 +99,8 @@ class SourceOptions:
     timeout_s: float = 120.0
     subscription: str = ""
     """Name and value of the option that selects the topics, for messages."""
-    lake: str = ""
-    """The path of a lake that has what the log no longer has."""
+    lake: Location = ""
+    """A lake that has what the log no longer has."""
 
 
 def read_source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -134,7 +136,7 @@ def read_source_options(options: Mapping[str, str], *, streaming: bool) -> Sourc
         group=values.get("groupId"),
         timeout_s=(values.number("kafkaConsumer.pollTimeoutMs") or 120_000) / 1_000,
         subscription=values.describe(next(name for name in SUBSCRIPTIONS if name in values)),
-        lake=values.get("lake"),
+        lake=_lake(values),
     )
 
 
@@ -150,12 +152,25 @@ def _isolation(values: OptionValues) -> str:
     if "lake" not in values:
         return values.choice(name, levels, default=READ_UNCOMMITTED)
     try:
-        own = load_ledger(values.get("lake")).settings.get("isolation", READ_COMMITTED)
+        own = load_ledger(_lake(values)).settings.get("isolation", READ_COMMITTED)
     except (LakeError, JournalError) as error:
         raise OptionError(f"option {values.describe('lake')}: {error}") from None
     if values.choice(name, levels, default=own) != own:
         raise values.error(name, f"the lake was archived with {own}: leave the option out, or set it to the same")
     return own
+
+
+def _lake(values: OptionValues) -> Location:
+    """With its settings, `lake.endpoint` and so on: planners and executors may not have the environment's."""
+    settings = {name: values.get(f"lake.{name}") for name in SETTINGS if f"lake.{name}" in values}
+    if "lake" not in values:
+        if settings:
+            raise OptionError(f"the option 'lake.{next(iter(settings))}' needs the option 'lake'")
+        return ""
+    try:
+        return open_store(values.get("lake"), settings)
+    except LakeError as error:
+        raise OptionError(f"option {values.describe('lake')}: {error}") from None
 
 
 # --- topics and partitions -------------------------------------------------------------------------------------------

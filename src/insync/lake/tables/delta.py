@@ -9,17 +9,25 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from uuid import UUID
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
-from insync.lake.directory import NO_DATE, LakeError
+from insync.lake.directory import NO_DATE
 from insync.lake.ledger import File, Range
-from insync.lake.tables.ledger import PartitionState, Table, TableChangedError, TableLedger, describe_range
+from insync.lake.location import read_environment
+from insync.lake.store import LakeError, LocalStore, Store
+from insync.lake.tables.ledger import (
+    CommitUnknownError,
+    PartitionState,
+    Table,
+    TableChangedError,
+    TableLedger,
+    describe_range,
+)
 from insync.lake.writer import SCHEMA
 
 PARTITION_BY = ["topic", "date"]
@@ -30,27 +38,39 @@ _NUMBERS = ("generation", "end", "epoch", "seen", "at_ms")
 _HALF = 64
 
 
-def open_delta_lake(root: Path, settings: Mapping[str, str]) -> TableLedger:
-    """The tables below a directory, each named like its topic."""
-    root.mkdir(parents=True, exist_ok=True)
-    existing = sorted(path.name for path in root.iterdir() if DeltaTable.is_deltatable(str(path)))
+def open_delta_lake(root: Store, settings: Mapping[str, str]) -> TableLedger:
+    """The tables below a directory or prefix, each named like its topic."""
+    root.prepare()
+    options = get_storage_options(root)
+    existing = [name for name in root.list_directories() if DeltaTable.is_deltatable(f"{root}/{name}", options)]
     tables = [OpenDeltaTable(root, topic, settings) for topic in existing]
     return TableLedger(root, tables, lambda topic: OpenDeltaTable(root, topic, settings))
 
 
+def get_storage_options(root: Store) -> dict[str, str]:
+    """The environment's settings as delta-rs names them."""
+    if isinstance(root, LocalStore):
+        return {}
+    settings = read_environment()
+    is_plain = settings.get("endpoint", "").startswith("http://")
+    return {**{f"aws_{name}": value for name, value in settings.items()}, "aws_allow_http": str(is_plain).lower()}
+
+
 class OpenDeltaTable(Table):
-    def __init__(self, root: Path, topic: str, settings: Mapping[str, str]) -> None:
+    def __init__(self, root: Store, topic: str, settings: Mapping[str, str]) -> None:
         self.topic = topic
-        self.data = root / topic
-        if not DeltaTable.is_deltatable(str(self.data)):
+        self.data = root.child(topic)
+        self._options = get_storage_options(root)
+        if not DeltaTable.is_deltatable(str(self.data), self._options):
             DeltaTable.create(
                 str(self.data),
+                storage_options=self._options,
                 schema=COLUMNS,
                 partition_by=PARTITION_BY,
                 configuration={ISOLATION: settings["isolation"]},
                 raise_if_key_not_exists=False,
             )
-        self._table = DeltaTable(str(self.data))
+        self._table = self._open()
         isolation = self._table.metadata().configuration.get(ISOLATION)
         if isolation is None:
             raise LakeError(f"{self.data} is a Delta table that insync did not create: name another directory")
@@ -59,8 +79,11 @@ class OpenDeltaTable(Table):
                 f"{self.data} was created with isolation {isolation}; it cannot change to {settings['isolation']}"
             )
 
+    def _open(self) -> DeltaTable:
+        return DeltaTable(str(self.data), storage_options=self._options)
+
     def load(self) -> dict[int, PartitionState]:
-        self._table = DeltaTable(str(self.data))
+        self._table = self._open()
         count = self._table.transaction_version(PARTITIONS) or 0
         return {index: state for index in range(count) if (state := self._load_partition(index)) is not None}
 
@@ -89,7 +112,9 @@ class OpenDeltaTable(Table):
             )
         except CommitFailedError as error:
             raise TableChangedError(str(error)) from None
-        self._table = DeltaTable(str(self.data))
+        except (DeltaError, OSError) as error:
+            raise CommitUnknownError(str(error)) from None
+        self._table = self._open()
 
     def _to_transactions(self, states: Sequence[PartitionState]) -> list[Transaction]:
         count = max((self._table.transaction_version(PARTITIONS) or 0, *(state.partition + 1 for state in states)))
@@ -107,7 +132,7 @@ def _to_signed(number: int) -> int:
 
 
 def _to_action(file: File, topic: str, now_ms: int) -> AddAction:
-    date = Path(file.path).parent.name.removeprefix("date=")
+    date = file.path.split("/")[-2].removeprefix("date=")
     statistics = {
         "numRecords": file.rows,
         "minValues": {"offset": file.first},

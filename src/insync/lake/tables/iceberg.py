@@ -11,20 +11,27 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.transforms import DayTransform
 
-from insync.lake.directory import NO_DATE, LakeError
-from insync.lake.journal import sync_file
+from insync.lake.directory import NO_DATE
 from insync.lake.ledger import File, Range
-from insync.lake.tables.ledger import PartitionState, Table, TableChangedError, TableLedger, describe_range
+from insync.lake.location import open_store, read_environment
+from insync.lake.store import LakeError, LocalStore, Store
+from insync.lake.tables.ledger import (
+    CommitUnknownError,
+    PartitionState,
+    Table,
+    TableChangedError,
+    TableLedger,
+    describe_range,
+)
 from insync.lake.writer import SCHEMA
 
 ISOLATION = "insync.isolation"
@@ -32,6 +39,9 @@ STATE = "insync.partition."
 RANGES = "insync.ranges"
 NUM_RETRIES = "commit.retry.num-retries"
 FILE = "file://"
+CATALOG = "insync"
+REST = ("http://", "https://")
+_S3_SETTINGS = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token")
 _DAY_US = 86_400_000_000
 
 
@@ -43,15 +53,27 @@ def _is_unexpected(record: logging.LogRecord) -> bool:
 logging.getLogger("pyiceberg.io.pyarrow").addFilter(_is_unexpected)
 
 
-def open_iceberg_lake(root: Path, uri: str, namespace: str, settings: Mapping[str, str]) -> TableLedger:
+def open_iceberg_lake(root: Store, uri: str, namespace: str, settings: Mapping[str, str]) -> TableLedger:
     """The tables of a namespace that insync created. Without a URI, the catalog is a SQLite file in `root`."""
-    root.mkdir(parents=True, exist_ok=True)
-    catalog = load_catalog("insync", uri=uri or f"sqlite:///{root}/catalog.db", warehouse=f"{FILE}{root}")
+    if not uri and not isinstance(root, LocalStore):
+        raise LakeError(f"{root} has no room for a SQLite file: name the Iceberg catalog with --catalog")
+    if not uri.startswith(REST):
+        root.prepare()
+    catalog = load_catalog(CATALOG, **get_catalog_properties(root, uri))
     catalog.create_namespace_if_not_exists(namespace)
     existing = [catalog.load_table(name) for name in catalog.list_tables(namespace)]
     topics = [table.name()[-1] for table in existing if ISOLATION in table.properties]
     tables = [OpenIcebergTable(catalog, namespace, topic, settings) for topic in topics]
     return TableLedger(root, tables, lambda topic: OpenIcebergTable(catalog, namespace, topic, settings))
+
+
+def get_catalog_properties(root: Store, uri: str) -> dict[str, str]:
+    """A REST catalog chooses the places of its tables by itself: there, `warehouse` would be one of its own names."""
+    properties = {"uri": uri or f"sqlite:///{root}/catalog.db"}
+    if not uri.startswith(REST):
+        properties["warehouse"] = f"{FILE}{root}" if isinstance(root, LocalStore) else str(root)
+    settings = read_environment()
+    return properties | {f"s3.{name.replace('_', '-')}": settings[name] for name in _S3_SETTINGS if name in settings}
 
 
 class OpenIcebergTable(Table):
@@ -72,9 +94,8 @@ class OpenIcebergTable(Table):
                 f"{namespace}.{topic} was created with isolation {isolation}; it cannot change to "
                 f"{settings['isolation']}"
             )
-        if not self._table.location().startswith(FILE):
-            raise LakeError(f"{namespace}.{topic} is in {self._table.location()}: only local directories are supported")
-        self.data = Path(self._table.location().removeprefix(FILE)) / "data"
+        self.data = open_store(self._table.location()).child("data")
+        self._prefix = FILE if isinstance(self.data, LocalStore) else ""
 
     def load(self) -> dict[int, PartitionState]:
         self._table = self._catalog.load_table(self._name)
@@ -100,22 +121,27 @@ class OpenIcebergTable(Table):
                     transaction.append(SCHEMA.empty_table(), snapshot_properties=described)
         except CommitFailedException as error:
             raise TableChangedError(str(error)) from None
+        except (CommitStateUnknownException, OSError) as error:  # requests' errors are of the latter kind
+            raise CommitUnknownError(str(error)) from None
         self._table = self._catalog.load_table(self._name)
 
     def _list_paths(self, file: File) -> list[str]:
         """A file has the records of one day, as Iceberg demands it; those without a sensible date are divided."""
-        path = self.data / file.path
-        if path.parent.name != f"date={NO_DATE}":
-            return [f"{FILE}{path}"]
-        table = pq.read_table(path, partitioning=None)
+        if f"/date={NO_DATE}/" not in file.path:
+            return [self._to_url(file.path)]
+        with self.data.open_parquet(file.path) as parquet:
+            table = parquet.read()
         days = table.column("timestamp").cast("int64").to_numpy() // _DAY_US
-        parts = []
-        for day in np.unique(days).tolist():
-            part = path.with_name(f"{path.stem}-day{day}.parquet")
-            pq.write_table(table.filter(pa.array(days == day)), part)
-            sync_file(part)
-            parts.append(f"{FILE}{part}")
-        return parts
+        parts = {day: f"{file.path.removesuffix('.parquet')}-day{day}.parquet" for day in np.unique(days).tolist()}
+        for day, part in parts.items():
+            output = self.data.open_output(part)
+            pq.write_table(table.filter(pa.array(days == day)), output.stream)
+            output.close()
+            output.publish()
+        return [self._to_url(part) for part in parts.values()]
+
+    def _to_url(self, path: str) -> str:
+        return f"{self._prefix}{self.data}/{path}"
 
     def _set_local_property(self, name: str, value: str) -> None:
         """For this object only: the table keeps its properties."""

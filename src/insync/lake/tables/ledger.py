@@ -3,8 +3,8 @@
 There is no journal beside the tables: the commit that adds files to a table also records how far each partition is
 archived. So both become visible at once, and a repeated commit would contradict what is recorded. A commit is made
 against the version of the table that the state was read from. If the table has changed, the state is read again: if it
-is the same, another engine has changed the table (by merging files) and the commit is repeated; if it is not,
-another archiver is at work, and this one stops.
+is the same, another engine has changed the table (by merging files) and the commit is repeated; if it is what this
+commit was to make of it, only the answer got lost; otherwise another archiver is at work, and this one stops.
 """
 
 from __future__ import annotations
@@ -14,17 +14,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
-from insync.lake.directory import LakeError
 from insync.lake.journal import EntryTakenError
 from insync.lake.ledger import RANGES, Entry, Ledger, Range
+from insync.lake.store import LakeError, Store
 
 MAX_CONFLICTS = 20
+MAX_UNKNOWN = 3
 
 
 class TableChangedError(Exception):
     """The table is not the one that the commit was prepared for; nothing was committed."""
+
+
+class CommitUnknownError(Exception):
+    """There was no answer: the commit was made, or not, or may be made later. A repetition excludes the latter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,7 @@ class Table(ABC):
     """A table of one topic. `data` is where the files are written before they are committed."""
 
     topic: str
-    data: Path
+    data: Store
 
     @abstractmethod
     def load(self) -> dict[int, PartitionState]:
@@ -53,13 +57,14 @@ class Table(ABC):
 
     @abstractmethod
     def commit(self, ranges: Sequence[Range], states: Sequence[PartitionState]) -> None:
-        """Add the ranges' files and set the states of their partitions. Raises TableChangedError."""
+        """Add the ranges' files and set the states of their partitions. Raises TableChangedError or
+        CommitUnknownError."""
 
 
 class TableLedger(Ledger):
     """As Ledger, with a range per partition: the newest."""
 
-    def __init__(self, lake: Path, tables: Sequence[Table], create: Callable[[str], Table]) -> None:
+    def __init__(self, lake: Store, tables: Sequence[Table], create: Callable[[str], Table]) -> None:
         super().__init__(lake)
         self._create = create
         self._tables: dict[str, Table] = {}
@@ -90,7 +95,7 @@ class TableLedger(Ledger):
             raise LakeError(f"tables have no entries of kind '{kind}'")
         for topic in dict.fromkeys(added.topic for added in ranges):
             own = replace(entry, ranges=tuple(added for added in ranges if added.topic == topic))
-            self._check(own, self.lake)
+            self._check(own, str(self.lake))
             self._commit_table(self.table(topic), own, int(at.timestamp() * 1000))
         return entry
 
@@ -100,19 +105,26 @@ class TableLedger(Ledger):
         for added in entry.ranges:
             states[added.partition] = _advance(states.get(added.partition), added, at_ms)
         changed = [state for index, state in states.items() if state != known.get(index)]
+        unknown = 0
         for _ in range(MAX_CONFLICTS):
             try:
                 table.commit(entry.ranges, changed)
                 break
-            except TableChangedError as error:
-                if table.load() != known:
+            except (TableChangedError, CommitUnknownError) as error:
+                stored = table.load()
+                if stored == states:  # our own commit, whose answer got lost
+                    break
+                if stored != known:
                     raise EntryTakenError(
                         f"another archiver has written to the table of '{table.topic}': {error}"
                     ) from None
+                unknown += isinstance(error, CommitUnknownError)
+                if unknown == MAX_UNKNOWN:
+                    raise LakeError(f"the table of '{table.topic}' cannot be committed to: {error}") from None
         else:
             raise EntryTakenError(f"the table of '{table.topic}' changed {MAX_CONFLICTS} times during a commit")
         self._states[table.topic] = states
-        self._apply_ranges(entry, self.lake)
+        self._apply_ranges(entry, str(self.lake))
 
 
 def _advance(before: PartitionState | None, added: Range, at_ms: int) -> PartitionState:
@@ -153,13 +165,13 @@ class TableLake:
     """What an archiver needs of a lake: `with TableLake(ledger) as lake`. Orphans are left to the table's own tools."""
 
     def __init__(self, ledger: TableLedger) -> None:
-        self.path = ledger.lake
+        self.store = ledger.lake
         self.ledger = ledger
         self.writer = uuid.uuid4().hex[:12]
         self.removed_orphans: list[str] = []
 
-    def data_path(self, topic: str) -> Path:
-        """Below which the files of a topic are written."""
+    def data_store(self, topic: str) -> Store:
+        """To which the files of a topic are written."""
         return self.ledger.table(topic).data
 
     def close(self) -> None:

@@ -22,8 +22,9 @@ from threading import Event
 from pyspark.sql import SparkSession
 
 from insync.client.model import TopicPartition
-from insync.lake.directory import Lake, local_path
+from insync.lake.directory import Lake
 from insync.lake.ledger import RANGES, Range
+from insync.lake.location import open_store
 from insync.lake.tables.ledger import TableLake
 from insync.lake.writer import CODECS
 from insync.pipeline.archive.plan import Plan, find_topics, make_plan, open_view
@@ -129,7 +130,7 @@ def open_lake(options: ArchiveOptions) -> Lake | TableLake:
     settings = {"isolation": options.isolation}
     if options.table_format == PARQUET:
         return Lake.open(options.lake, settings)
-    root = local_path(options.lake)
+    root = open_store(options.lake)
     try:
         if options.table_format == DELTA:
             from insync.lake.tables.delta import open_delta_lake
@@ -209,7 +210,7 @@ class Archiver:
         self._configs: TopicConfigs = {}
         self._configs_until_s = -math.inf
         self._cores = max(1, spark.sparkContext.defaultParallelism)
-        self.summary = ArchiveSummary(lake=str(local_path(options.lake)))
+        self.summary = ArchiveSummary(lake=str(open_store(options.lake)))
 
     def run(self, stop: Event) -> None:
         target: dict[TopicPartition, int] | None = None
@@ -282,7 +283,7 @@ class Archiver:
             client=options.client,
             range=planned,
             leader_epoch=leader_epoch,
-            lake=str(self._lake.data_path(planned.topic)),
+            lake=self._lake.data_store(planned.topic),
             round=self._rounds,
             isolation=options.isolation,
             codec=options.codec,

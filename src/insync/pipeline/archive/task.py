@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from uuid import UUID
 
 import numpy as np
@@ -19,6 +18,7 @@ from insync.client.sync_client import SyncClient
 from insync.columnar.decode import Decoded, DecodeOptions, decode
 from insync.columnar.headers import next_offset, scan_headers
 from insync.lake.ledger import File, Range
+from insync.lake.location import Location
 from insync.lake.writer import DECODED, RangeWriter
 from insync.pipeline.rounds import ClusterOptions
 from insync.spark.source_options import READ_COMMITTED
@@ -34,7 +34,7 @@ class ArchiveTask(ClusterOptions):
     """Without rows and files."""
     leader_epoch: int
     """Of the leader that reported the log's end; leaders of older epochs may not have the records."""
-    lake: str
+    lake: Location
     round: int
     isolation: str
     codec: str
@@ -52,7 +52,7 @@ class ArchiveResult:
 
 def archive_range(task: ArchiveTask) -> ArchiveResult:
     writer = RangeWriter(
-        Path(task.lake),
+        task.lake,
         topic=task.range.topic,
         partition=task.range.partition,
         start=task.range.start,

@@ -12,13 +12,14 @@ import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from insync.client.model import TopicPartition
 from insync.client.offsets import EARLIEST, LATEST
 from insync.client.settings import DEFAULT_SETTINGS, ClientSettings
 from insync.lake.directory import list_orphans, load_ledger
 from insync.lake.ledger import File, Ledger, Range
+from insync.lake.location import Location
+from insync.lake.staging import list_data_files
 from insync.lake.verify import find_file_problem
 from insync.pipeline.archive.plan import find_archive_loss, open_view
 from insync.pipeline.rounds import ClusterOptions
@@ -63,7 +64,7 @@ class LakeReport:
 
 
 def verify_lake(
-    path: str | Path,
+    path: Location,
     bootstrap: str = "",
     *,
     timeout_s: float = 30.0,
@@ -77,7 +78,8 @@ def verify_lake(
     if orphans := list_orphans(ledger):
         files = pluralize(len(orphans), "file")
         report.notes.append(f"{files} not in the ledger, such as {orphans[0]}: not archived data")
-    if waiting := [path for path in ledger.replaced if (ledger.lake / path).exists()]:
+    stored = list_data_files(ledger.lake)
+    if waiting := [path for path in ledger.replaced if path in stored]:
         files = pluralize(len(waiting), "replaced file")
         report.notes.append(f"{files} not deleted yet, such as {waiting[0]}: the next compaction does it")
     report.notes += [

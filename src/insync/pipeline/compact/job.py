@@ -118,7 +118,7 @@ class Compactor:
         self._on_progress = on_progress
         self._rounds = 0
         self._tasks = TASKS_PER_CORE * max(1, spark.sparkContext.defaultParallelism)
-        self.summary = CompactSummary(lake=str(lake.path))
+        self.summary = CompactSummary(lake=str(lake.store))
 
     def run(self, stop: Event) -> None:
         self._publish()
@@ -164,7 +164,7 @@ class Compactor:
         options = self._options
         tasks = [
             CompactTask(
-                lake=str(self._lake.path),
+                lake=self._lake.store,
                 ranges=ranges,
                 round=self._rounds,
                 codec=options.codec,

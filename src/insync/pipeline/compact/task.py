@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
 from insync.lake.ledger import File, Range
-from insync.lake.reader import open_file
-from insync.lake.staging import STAGED
+from insync.lake.location import Location, open_store
+from insync.lake.staging import STAGED, open_file
 from insync.lake.verify import find_file_problem
 from insync.lake.writer import DECODED, RangeWriter
 
@@ -22,7 +21,7 @@ from insync.lake.writer import DECODED, RangeWriter
 class CompactTask:
     """Pickled to an executor."""
 
-    lake: str
+    lake: Location
     ranges: tuple[Range, ...]
     """Neighbours."""
     round: int
@@ -38,14 +37,14 @@ class CompactResult:
 
 def merge_files(task: CompactTask) -> CompactResult:
     """A failure is reported in the result, so that the other tasks' work counts."""
-    lake = Path(task.lake)
+    lake = open_store(task.lake)
     work = [(archived, file) for archived in task.ranges for file in archived.files]
     for archived, file in work:
         if problem := find_file_problem(lake, archived, file):
             return CompactResult(error=problem)
     first, last = task.ranges[0], task.ranges[-1]
     writer = RangeWriter(
-        lake / STAGED,
+        lake.child(STAGED),
         topic=first.topic,
         partition=first.partition,
         start=first.start,
@@ -56,7 +55,7 @@ def merge_files(task: CompactTask) -> CompactResult:
         prefix="compact",
     )
     try:
-        for _, file in sorted(work, key=lambda pair: (Path(pair[1].path).parent, pair[1].first)):
+        for _, file in sorted(work, key=lambda pair: (pair[1].path.rpartition("/")[0], pair[1].first)):
             with open_file(lake, file.path) as parquet:
                 for group in range(parquet.num_row_groups):
                     for batch in parquet.read_row_group(group, columns=list(DECODED)).to_batches():

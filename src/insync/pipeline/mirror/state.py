@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from insync.client.model import TopicPartition
-from insync.lake.directory import LakeError, lock_directory
-from insync.lake.journal import JournalDamagedError, sync_directory
+from insync.lake.journal import JournalDamagedError
+from insync.lake.store import LocalStore, sync_directory
 from insync.pipeline.fenced_sender import Producer
 from insync.pipeline.mirror.offset_map import Anchor, OffsetMap
 
@@ -62,7 +63,7 @@ class MirrorState:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._lock = -1
+        self._release: Callable[[], None] = lambda: None
         self.clusters = ("", "")
         """Ids of the source's and the target's cluster; empty before the first run."""
         self.producer = Producer(-1, -1)
@@ -75,17 +76,15 @@ class MirrorState:
 
     @staticmethod
     def open(directory: Path) -> MirrorState:
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise LakeError(f"{directory} cannot hold the state of a mirror: {error.strerror}") from None
-        lock = lock_directory(directory, "mirror")
+        store = LocalStore(directory)
+        store.prepare(purpose="hold the state of a mirror")
+        release = store.lock("mirror", "lock")
         try:
             state = MirrorState.load(directory)
         except BaseException:
-            os.close(lock)
+            release()
             raise
-        state._lock = lock
+        state._release = release
         return state
 
     @staticmethod
@@ -104,7 +103,7 @@ class MirrorState:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._lock)
+        self._release()
 
     @property
     def is_new(self) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from threading import Event
 
 from pyspark.sql import SparkSession
@@ -20,10 +19,12 @@ from pyspark.sql import SparkSession
 from insync.client.client import Client
 from insync.client.model import TopicPartition
 from insync.client.sync_client import SyncClient
-from insync.lake.directory import load_ledger, local_path
+from insync.lake.directory import load_ledger
 from insync.lake.journal import EntryRemovedError
 from insync.lake.ledger import Ledger
+from insync.lake.location import open_store
 from insync.lake.reader import Selection, Unit
+from insync.lake.store import Store
 from insync.pipeline.executors import run_tasks
 from insync.pipeline.replay.plan import (
     ReplayError,
@@ -125,7 +126,7 @@ def find_finished(options: ReplayOptions) -> ReplaySummary | None:
     with _connect(options) as client:
         request = describe_request(options, client.call(_cluster_id))
     directory = _state_directory(options, ledger, request)
-    if not directory.is_dir():
+    if not directory.list_names(""):
         return None
     with ReplayState.open(directory) as state:
         if state.job is None:
@@ -166,7 +167,7 @@ def describe_request(options: ReplayOptions, cluster_id: str) -> dict[str, objec
     """What identifies a replay: the same request continues it."""
     return {
         "cluster": cluster_id,
-        "lake": str(local_path(options.lake)),
+        "lake": str(open_store(options.lake)),
         "topics": dict(options.topics),
         "partitions": list(options.partitions),
         "generation": options.generation,
@@ -185,12 +186,12 @@ def _check_same_request(state: ReplayState, job: ReplayJob, request: Mapping[str
         raise ReplayError(f"{state.directory} is the state of another replay: {job.asked}")
 
 
-def _state_directory(options: ReplayOptions, ledger: Ledger, request: Mapping[str, object]) -> Path:
+def _state_directory(options: ReplayOptions, ledger: Ledger, request: Mapping[str, object]) -> Store:
     """With `again`, a new one."""
-    base = Path(options.state) if options.state else ledger.lake / DIRECTORY / job_name(request)
-    if not options.again:
-        return base.absolute()
-    return (base.parent / f"{base.name}-{time.time_ns()}").absolute()
+    suffix = f"-{time.time_ns()}" if options.again else ""
+    if options.state:
+        return open_store(options.state.rstrip("/") + suffix)
+    return ledger.lake.child(f"{DIRECTORY}/{job_name(request)}{suffix}")
 
 
 def _load_plan(options: ReplayOptions, entries: int | None = None) -> tuple[Ledger, list[SourcePartition]]:
@@ -279,7 +280,7 @@ class Replayer:
             bootstrap=options.bootstrap,
             timeout_s=options.timeout_s,
             client=options.client,
-            lake=str(local_path(options.lake)),
+            lake=open_store(options.lake),
             topic=source.target,
             topic_id=self._job.topic_ids[source.target],
             partition=source.partition,

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from insync.client.model import TopicPartition
-from insync.lake.directory import LakeError, lock_directory
 from insync.lake.journal import Journal, JournalDamagedError
+from insync.lake.store import Store
 from insync.pipeline.fenced_sender import Producer
 from insync.pipeline.replay.task import Position
 
@@ -44,22 +42,18 @@ def job_name(asked: Mapping[str, Any]) -> str:
 class ReplayState:
     """`with ReplayState.open(directory) as state`; one process at a time."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Store, release: Callable[[], None]) -> None:
         self.directory = directory
         self._journal = Journal(directory)
-        self._lock = -1
+        self._release = release
         self.job: ReplayJob | None = None
         self.positions: dict[TopicPartition, Position] = {}
         self.done = False
 
     @staticmethod
-    def open(directory: Path) -> ReplayState:
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise LakeError(f"{directory} cannot hold the state of a replay: {error.strerror}") from None
-        state = ReplayState(directory)
-        state._lock = lock_directory(directory, "replay")
+    def open(directory: Store) -> ReplayState:
+        directory.prepare(purpose="hold the state of a replay")
+        state = ReplayState(directory, directory.lock("replay", "lock"))
         try:
             for path, entry in state._journal.load():
                 state._apply(path, entry)
@@ -75,7 +69,7 @@ class ReplayState:
         self.close()
 
     def close(self) -> None:
-        os.close(self._lock)
+        self._release()
 
     def record_job(self, job: ReplayJob) -> ReplayJob:
         self._append({"kind": JOB, **asdict(job)})
@@ -95,7 +89,7 @@ class ReplayState:
         self._journal.append(entry)
         self._apply(path, entry)
 
-    def _apply(self, path: Path, entry: Mapping[str, Any]) -> None:
+    def _apply(self, path: str, entry: Mapping[str, Any]) -> None:
         rest = {name: value for name, value in entry.items() if name != "kind"}
         try:
             if entry["kind"] == JOB:

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from insync.client.client import Client
 from insync.client.errors import ClientError
 from insync.columnar.columns import Columns, to_columns
 from insync.columnar.encode import BatchBuilder
+from insync.lake.location import Location, open_store
 from insync.lake.reader import Selection, Unit, read_rows
 from insync.pipeline.fenced_sender import SEQUENCES, Producer, Sender, Written
 from insync.pipeline.rounds import ClusterOptions
@@ -37,7 +37,7 @@ class Position:
 class ReplayTask(ClusterOptions):
     """Pickled to an executor."""
 
-    lake: str
+    lake: Location
     topic: str
     topic_id: str
     partition: int
@@ -95,7 +95,7 @@ class ReplayBatches:
     def build(self) -> Iterator[tuple[bytes, int, int]]:
         """(batch, position of its first record, number of records). Then `source` is where the lake continues."""
         task, left = self._task, self._task.max_rows
-        for table in read_rows(Path(task.lake), task.units, task.selection, task.position.source):
+        for table in read_rows(open_store(task.lake), task.units, task.selection, task.position.source):
             for batch in table.slice(0, left).to_batches():
                 left -= batch.num_rows
                 self.source = batch.column("offset")[-1].as_py() + 1
