@@ -44,6 +44,7 @@ REASONS = (
     "changes the clone",
     "needs a package index",
     "needs a schema registry",
+    "needs a bucket",
     "needs a Spark cluster",
     "takes too long",
 )

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 
 def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["pipeline", "capacity", *arguments])
+    return CliRunner(env={"COLUMNS": "160"}).invoke(app, ["pipeline", "capacity", *arguments])
 
 
 def test_a_report_on_spark_is_that_of_one_without_it(spark: SparkSession, tmp_path: Path) -> None:
