@@ -68,10 +68,12 @@ def lost_all(strategy: str = "balanced", **config: int) -> Cluster:
     [
         pytest.param({2: (0, 100), 3: (1, 5)}, 3, id="a later epoch beats a longer log"),
         pytest.param({3: (0, 5), 2: (0, 5)}, 2, id="the order of the assignment breaks ties"),
+        pytest.param({2: (0, 142), 3: (-1, 144)}, 3, id="all records before 144 were committed, then deleted"),
+        pytest.param({2: (0, 144), 3: (-1, 144)}, 2, id="a log that reaches the deleted ones is complete"),
     ],
 )
 def test_the_member_with_the_last_epoch_and_offset_leads(ends: dict[int, tuple[int, int]], leader: int) -> None:
-    """E6: (epoch, offset) in that order."""
+    """E6: (epoch, offset) in that order, of the logs that are not known to be incomplete."""
     cluster = lost_all()
     requests = requests_to_members(cluster)
     for member, (last_epoch, leo) in ends.items():

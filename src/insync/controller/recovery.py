@@ -268,15 +268,21 @@ class Recoveries:
 
     def _best(self, recovery: Recovery, partition: Partition) -> int | None:
         required = partition.last_known_elr if recovery.strategy == "balanced" else ()
+        answers = {replica: self._valid_answer(recovery, replica) for replica in partition.replicas}
+        deleted = self.deleted_before(answers.values())
         best: int | None = None
         best_log = (-2, -1)
-        for replica in partition.replicas:
-            answer = self._valid_answer(recovery, replica)
+        for replica, answer in answers.items():
             if answer is None or (replica not in required and not self._state.can_lead(replica)):
                 continue
-            if (answer.last_epoch, answer.leo) > best_log:
+            if answer.leo >= deleted and (answer.last_epoch, answer.leo) > best_log:
                 best, best_log = replica, (answer.last_epoch, answer.leo)
         return best
+
+    def deleted_before(self, answers: Iterable[LogEnd | None]) -> int:
+        """E6, H5: a log without records has no last epoch. Those before its end were committed before they were
+        deleted, so a log that ends lower is incomplete, whatever its epoch."""
+        return max((answer.leo for answer in answers if answer is not None and answer.last_epoch < 0), default=0)
 
     def _grace_end(self, recovery: Recovery) -> int:
         """E6: until then `balanced` waits for live replicas outside the last-known ELR."""
