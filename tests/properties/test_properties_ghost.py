@@ -217,6 +217,19 @@ def test_min_isr_is_as_weak_as_it_was_when_records_were_last_committed() -> None
     assert ghost.weakest == 1
 
 
+def test_what_the_winner_of_an_unclean_election_had_committed_before_is_protected_by_it_alone() -> None:
+    """S9, S10: until it commits more, which takes MinISR replicas."""
+    ghost = PartitionGhost(partition(), 2)
+    winner = FakeLog([1, 1])
+    observed(ghost, 2, winner).hwm = 2
+    ghost.elected_uncleanly(2, permitted=True, best=0)
+    lead(ghost, 2, winner, 2, hwm=2)
+    assert (ghost.committed.end, ghost.weakest) == (2, 1)
+    winner.append(2)
+    lead(ghost, 2, winner, 2, hwm=3)
+    assert (ghost.committed.end, ghost.weakest) == (3, 2)
+
+
 def test_a_log_is_compared_only_where_it_is_new() -> None:
     """S2: an agreeing prefix is not read again."""
     truth, log = committed(1, 1, 1), FakeLog([1, 1, 1])

@@ -215,7 +215,8 @@ class PartitionGhost:
                 self.forgiven.add(fingerprints(log.iter_headers(tracked.hwm, log.hwm)))
         elif log.hwm > self.committed.end:
             findings += self._extend(broker, tracked, log, epoch)
-            self.weakest = min(leader.min_isr, self.min_isr)
+            if log.hwm > tracked.hwm:  # else the winner of an unclean election brings it from before
+                self.weakest = min(leader.min_isr, self.min_isr)
         return findings
 
     def _extend(self, broker: int, tracked: Tracked, log: Any, epoch: int) -> list[Finding]:

@@ -15,12 +15,14 @@ from insync.wire.messages import end_quorum_epoch, fetch, vote
 class PreVoteChecks:
     """What one process has heard of its leader, and which voters would vote for it."""
 
-    __slots__ = ("_answered_ms", "_granted", "_node")
+    __slots__ = ("_answered_ms", "_granted", "_has_resigned", "_node")
 
     def __init__(self, node: Any) -> None:
         self._node = node
         self._answered_ms: int | None = None
         """When its leader last answered a fetch."""
+        self._has_resigned = False
+        """Whether its leader has said so. An answer that was on its way then does not count."""
         self._granted: dict[int, None] = {}
         """The voters that granted it a pre-vote in this epoch."""
 
@@ -28,7 +30,7 @@ class PreVoteChecks:
         """The epoch or the leader is another one than `before`; the role may be a candidate's."""
         quorum, node = self._node.quorum, self._node
         granted, self._granted = self._granted, {}
-        self._answered_ms = None
+        self._answered_ms, self._has_resigned = None, False
         if quorum.epoch == before[0] or quorum.role != "candidate":
             return None
         majority = len(node.config.voters) // 2 + 1
@@ -46,7 +48,8 @@ class PreVoteChecks:
                 response.responses if type(response) is fetch.FetchResponse else response.topics
             )
             info = None if answer is None else read_leader_info(answer)
-            if info is not None and info.error is ErrorCode.none and info.epoch == self._node.quorum.epoch:
+            is_current = info is not None and info.error is ErrorCode.none and info.epoch == self._node.quorum.epoch
+            if is_current and not self._has_resigned:
                 self._answered_ms = now_ms
         elif send.channel == QUORUM_CHANNEL and type(send.request) is vote.VoteRequest:
             asked, answer = send.request.topics[0].partitions[0], metadata_partition(response.topics)
@@ -59,6 +62,7 @@ class PreVoteChecks:
 
     def on_request(self, request: Message, effects: list[Effect], now_ms: int) -> str | None:
         if type(request) is end_quorum_epoch.EndQuorumEpochRequest:
+            self._has_resigned |= request.topics[0].partitions[0].leader_epoch == self._node.quorum.epoch
             self.on_leader_lost()
         if type(request) is not vote.VoteRequest or not request.topics[0].partitions[0].pre_vote:
             return None
