@@ -131,8 +131,11 @@ async def test_without_a_cut_bytes_pass_both_ways(both: Pair) -> None:
     here.send(b"ping")
     there.send(b"pong")
     await until(lambda: (here.received, there.received) == (b"pong", b"ping"))
+    assert len(both.one.links) == len(both.two.links) == 1
     here.transport.abort()
     await until(lambda: here.lost and there.lost)
+    assert not both.one.links
+    assert not both.two.links
 
 
 @with_pair

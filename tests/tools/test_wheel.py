@@ -15,8 +15,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return wheel_smoke.build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
-def test_the_wheel_runs_scenarios_and_a_cluster_with_and_without_uvloop(wheel: Path, tmp_path: Path) -> None:
+def test_the_wheel_runs_scenarios_and_a_cluster_with_and_without_uvloop(
+    wheel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     wheel_smoke.use_wheel(wheel, tmp_path)
+    _, _, scenario, *clusters = capsys.readouterr().out.splitlines()
+    assert scenario.startswith("ok: everything is as expected")
+    assert clusters == ["a cluster of three nodes survived the loss of a leader"] * 2
 
 
 def test_the_wheel_has_types_and_scenarios_and_no_tests(wheel: Path) -> None:

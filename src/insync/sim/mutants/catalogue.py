@@ -14,8 +14,7 @@ from typing import Any
 
 from insync.sim.mutants import patches
 from insync.sim.mutants.decisions import DECISION_MUTANTS
-from insync.sim.mutants.mutant import Mutant, Patch
-from insync.sim.mutants.mutant import make_mutant as _mutant
+from insync.sim.mutants.mutant import Mutant, Patch, make_mutant
 from insync.sim.mutants.services import SERVICE_MUTANTS
 
 _UNCHECKED_ENDS: tuple[Patch, ...] = (
@@ -26,32 +25,32 @@ _UNCHECKED_ENDS: tuple[Patch, ...] = (
 
 CATALOGUE: tuple[Mutant, ...] = (
     # divergence
-    _mutant(
+    make_mutant(
         "truncate-to-hwm",
         "D4",
         "truncation by leader epochs (the follower cuts to its high watermark instead)",
         ("replication.fetcher:Fetchers.add", patches.truncate_to_hwm_first),
     ),
-    _mutant(
+    make_mutant(
         "exact-epoch-only",
         "D2",
         "the leader's look-up of the largest epoch not above the one asked",
         ("replication.divergence:end_of_epoch", patches.exact_epoch_only),
     ),
-    _mutant(
+    make_mutant(
         "leader-end-only",
         "D3",
         "the minimum with the follower's own end of the epoch",
         ("replication.divergence:lower_end", lambda _o: lambda own_end, leader_end, own_leo: min(leader_end, own_leo)),
     ),
     # fetching
-    _mutant(
+    make_mutant(
         "fetch-epoch-unchecked",
         "F3",
         "the leader-epoch check on Fetch",
         ("replication.leader:leader_epoch_error", patches.always(None)),
     ),
-    _mutant(
+    make_mutant(
         "old-incarnation-fetch",
         "F4",
         "the refusal of a fetch from an earlier incarnation of the follower",
@@ -59,7 +58,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         ("replication.isr:is_same_incarnation", patches.always(True)),
         ("controller.alter_partition:is_current_member_epoch", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "late-answers",
         "F6",
         "dropping late fetch answers (by epoch, by offset)",
@@ -68,7 +67,7 @@ CATALOGUE: tuple[Mutant, ...] = (
         ("replication.follower:continues_log", patches.always(True)),
         ("storage.log:Log.check_position", patches.always(None)),
     ),
-    _mutant(
+    make_mutant(
         "unclamped-hwm",
         "F5",
         "keeping a follower's high watermark within its own log",
@@ -76,186 +75,188 @@ CATALOGUE: tuple[Mutant, ...] = (
         ("storage.log:Log.set_hwm", patches.unclamped),
     ),
     # high watermark
-    _mutant(
+    make_mutant(
         "hwm-over-isr",
         "H1",
         "the maximal ISR (the high watermark counts the committed ISR)",
         ("replication.leader:Leader.advance_hwm", patches.count_committed_isr),
         ("replication.leader:Leader.is_joining", patches.always(False)),
     ),
-    _mutant(
+    make_mutant(
         "hwm-below-min-isr",
         "H1",
         "the gate that keeps the high watermark while ISR < MinISR",
         ("replication.leader:Leader.has_min_isr", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "stale-hwm-told",
         "H4",
         "ListOffsets waiting until HWM >= LESO",
         ("replication.leader:Leader.knows_true_hwm", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "read-past-hwm",
         "H5",
         "consumers reading below the high watermark only",
         ("replication.fetch_server:readable_end", patches.to_leo),
     ),
     # ISR
-    _mutant(
+    make_mutant(
         "joins-below-leso", "I2", "the LEO >= LESO check", ("replication.isr:has_reached_leso", patches.always(True))
     ),
-    _mutant("joins-below-hwm", "I2", "the LEO >= HWM check", ("replication.isr:has_reached_hwm", patches.always(True))),
-    _mutant(
+    make_mutant(
+        "joins-below-hwm", "I2", "the LEO >= HWM check", ("replication.isr:has_reached_hwm", patches.always(True))
+    ),
+    make_mutant(
         "joins-without-fetch",
         "I2",
         "the check for a fetch in this leader epoch",
         ("replication.leader:Leader.can_join", patches.as_if_fetched),
     ),
-    _mutant(
+    make_mutant(
         "followers-not-reset",
         "T1",
         "forgetting follower state on (re-)election",
         ("replication.leader:Leader.reset_followers", patches.always(None)),
     ),
-    _mutant(
+    make_mutant(
         "maximal-isr-given-up",
         "I3",
         "keeping the maximal ISR while the outcome of a proposal is unknown, also by withdrawing it",
         ("replication.alter_partition:proves_not_applied", patches.always(True)),
         ("replication.alter_partition:may_yet_be_applied", patches.always(False)),
     ),
-    _mutant(
+    make_mutant(
         "refusal-ends-doubt",
         "I3",
         "withdrawing a refused proposal of which an unanswered copy may still arrive",
         ("replication.alter_partition:may_yet_be_applied", patches.always(False)),
     ),
-    _mutant(
+    make_mutant(
         "older-metadata", "M3", "ignoring older partition epochs", ("replication.isr:is_newer", patches.always(True))
     ),
     # the controller
-    _mutant(
+    make_mutant(
         "member-epoch-unchecked",
         "I4",
         "the broker epoch of each proposed ISR member",
         ("controller.alter_partition:is_current_member_epoch", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "ineligible-members",
         "I4",
         "the controller's eligibility check of ISR members",
         ("controller.state:ControllerState.can_join_isr", patches.unless_leaving),
     ),
-    _mutant(
+    make_mutant(
         "ineligible-everywhere",
         "I2",
         "the eligibility checks on the leader and on the controller",
         ("controller.state:ControllerState.can_join_isr", patches.unless_leaving),
         ("replication.leader:Leader.is_eligible", patches.same_incarnation_is_enough),
     ),
-    _mutant(
+    make_mutant(
         "partition-epoch-unchecked",
         "I6",
         "comparing the partition epoch of a proposal",
         ("controller.alter_partition:has_current_partition_epoch", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "unclean-keeps-elr",
         "B6",
         "removing an uncleanly restarted broker from the ELR",
         ("controller.broker_registry:expel_unclean", patches.always([])),
     ),
-    _mutant(
+    make_mutant(
         "registers-unfenced",
         "B2",
         "fencing the earlier incarnation before a new registration",
         ("controller.broker_registry:may_replace", patches.always(True)),
         ("controller.broker_registry:expel_unclean", patches.elr_only),
     ),
-    _mutant(
+    make_mutant(
         "fenced-before-its-replicas",
         "B4",
         "taking a broker out of every ISR, in slices, before the record that fences it",
         ("controller.broker_registry:fence", patches.fenced_first),
     ),
-    _mutant(
+    make_mutant(
         "fenced-electable",
         "E2",
         "electing only unfenced replicas",
         ("controller.state:ControllerState.can_lead", patches.unless_leaving),
     ),
-    _mutant(
+    make_mutant(
         "elr-kept-at-min-isr",
         "E4",
         "emptying the ELR when ISR >= MinISR",
         ("controller.partition_change:PartitionChangeBuilder.is_elr_obsolete", patches.always(False)),
     ),
-    _mutant(
+    make_mutant(
         "elr-not-filled",
         "E3",
         "moving a leaving ISR member to the ELR below MinISR",
         ("controller.partition_change:PartitionChangeBuilder._derive_elr", patches.without_former_members),
     ),
-    _mutant(
+    make_mutant(
         "recovery-impatient",
         "E6",
         "balanced recovery waiting for every last-known-ELR member",
         ("controller.recovery:Recoveries.has_required_answers", patches.one_answer_is_enough),
     ),
-    _mutant(
+    make_mutant(
         "min-isr-raised-unseen",
         "E8",
         "waiting until a leader knows the raised MinISR before the ELR relies on it",
         ("controller.alter_partition:leader_knows_min_isr", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "reassignment-below-min-isr",
         "R2",
         "completing a reassignment only with MinISR members left",
         ("controller.partition_change:PartitionChangeBuilder.keeps_min_isr", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "completes-without-added",
         "R2",
         "completing a reassignment only with every added replica in the ISR",
         ("controller.partition_change:PartitionChangeBuilder.is_reassignment_done", patches.done_with_min_isr),
     ),
-    _mutant(
+    make_mutant(
         "cancels-below-min-isr",
         "R5",
         "refusing to cancel a reassignment if that would leave fewer than MinISR in sync",
         ("controller.reassignment:keeps_min_isr_after_cancel", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "completion-keeps-epoch",
         "M2",
         "the new leader epoch of a completed reassignment",
         ("controller.partition_change:PartitionChangeBuilder._complete_reassignment", patches.same_leader_epoch),
     ),
     # storage
-    _mutant(
+    make_mutant(
         "clean-file-before-flush",
         "B5",
         "flushing every log before the clean-shutdown file is written",
         ("storage.log_store:LogStore.close_cleanly", patches.clean_file_first),
         *_UNCHECKED_ENDS,
     ),
-    _mutant(
+    make_mutant(
         "clean-file-kept",
         "B5",
         "removing the clean-shutdown file at start",
         ("storage.clean_shutdown:take", patches.read_and_keep),
         *_UNCHECKED_ENDS,
     ),
-    _mutant(
+    make_mutant(
         "clean-file-vouches-for-damage",
         "B5",
         "comparing every log with what the clean stop recorded",
         ("storage.clean_shutdown:find_damage", patches.always(None)),
         ("storage.log_loader:LogLoader._find_missing", patches.always(None)),
     ),
-    _mutant(
+    make_mutant(
         "epoch-checkpoint-unsynced",
         "D1",
         "syncing the leader-epoch checkpoint, and comparing it with the record of the clean stop",
@@ -263,120 +264,120 @@ CATALOGUE: tuple[Mutant, ...] = (
         ("storage.clean_shutdown:close_all", patches.epochs_closed_unsynced),
         ("storage.clean_shutdown:has_epochs_and_producers", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "epoch-checkpoint-kept-stale",
         "D1",
         "taking epochs that an opened log leaves out off the disk too",
         ("storage.recovery:correct_checkpoint", patches.always(None)),
     ),
-    _mutant("crc-unchecked", "P5", "the CRC of batches", ("wire.batch:crc_ok", patches.always(True))),
-    _mutant(
+    make_mutant("crc-unchecked", "P5", "the CRC of batches", ("wire.batch:crc_ok", patches.always(True))),
+    make_mutant(
         "retention-past-hwm",
         "H5",
         "keeping what is above the high watermark from retention",
         ("storage.log:Log.retention_limit", lambda _o: lambda log: log.leo),
     ),
-    _mutant(
+    make_mutant(
         "sequences-not-rebuilt",
         "P4",
         "rebuilding producer sequences from the log",
         ("storage.producer_state:ProducerStates.rebuild", patches.always(None)),
     ),
-    _mutant(
+    make_mutant(
         "duplicates-appended",
         "P4",
         "recognising a batch that was appended before",
         ("storage.producer_state:ProducerStates.check", patches.always(None)),
     ),
     # the quorum
-    _mutant(
+    make_mutant(
         "vote-not-persisted",
         "Q4",
         "persisting a vote",
         ("quorum.state_file:PersistElection.run", patches.always(None)),
         ("quorum.damage:newest_election", patches.forgotten_vote),
     ),
-    _mutant(
+    make_mutant(
         "two-votes-per-epoch",
         "Q4",
         "granting one vote per epoch",
         ("quorum.election:one_vote_per_epoch", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "any-log-elected",
         "Q4",
         "voting only for a log at least as up to date",
         ("quorum.election:log_is_up_to_date", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "old-epochs-counted",
         "Q5",
         "committing only through an entry of the leader's own epoch",
         ("quorum.leader:covers_own_epoch", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "leader-never-resigns",
         "Q5",
         "resigning when no majority of voters fetches",
         ("quorum.leader:Leader.resign_deadline", patches.never),
     ),
-    _mutant(
+    make_mutant(
         "metadata-cut-below-hwm",
         "Q2",
         "never truncating the metadata log below its high watermark",
         ("quorum.state:RaftState.keeps_committed", patches.always(True)),
         ("quorum.state:RaftState.truncate_to", patches.truncate_below_hwm),
     ),
-    _mutant(
+    make_mutant(
         "unsynced-acknowledged",
         "Q4",
         "syncing metadata before acknowledging it",
         ("quorum.state:RaftState.acknowledged", lambda _o: lambda self: self.log.leo),
     ),
-    _mutant(
+    make_mutant(
         "damaged-voter-votes",
         "Q8",
         "refusing votes while the log is damaged",
         ("quorum.damage:is_shorter", patches.always(False)),
     ),
     # rights
-    _mutant(
+    make_mutant(
         "acls-not-followed",
         "A6",
         "following changes of ACLs after the first image",
         ("node.access:AccessControl._replace", patches.always_static(None)),
     ),
-    _mutant(
+    make_mutant(
         "allow-before-deny",
         "A2",
         "a DENY that wins over an ALLOW",
         ("security.authorizer:is_denial", patches.always(False)),
     ),
-    _mutant(
+    make_mutant(
         "session-keeps-rights",
         "A6",
         "asking again what a fetch session, or a fetch that waits, may read",
         ("node.access:Access.may_read", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "clients-act-as-nodes",
         "A4",
         "the right CLUSTER_ACTION for what only nodes send",
         ("node.access:Access.may_on_cluster", patches.everyone_acts_on_cluster),
     ),
-    _mutant(
+    make_mutant(
         "session-id-proves-a-replica",
         "A4",
         "comparing the replica and the principal of a fetch session with those that continue it",
         ("replication.fetch_session:SessionCache._find", patches.session_by_id),
     ),
-    _mutant(
+    make_mutant(
         "acls-not-awaited",
         "A5",
         "serving clients only once the committed ACLs are applied",
         ("node.access:AccessControl.can_decide", patches.always(True)),
     ),
-    _mutant(
+    make_mutant(
         "denials-removed-first",
         "A8",
         "removing ACLs that allow before those that deny",
