@@ -229,6 +229,19 @@ def test_the_page_is_self_contained(tmp_path: Path) -> None:
     assert not any(word in page for word in ("http:", "https:", "<script", "src=", "@import", "url("))
 
 
+def test_internal_topics_come_after_those_of_users(tmp_path: Path) -> None:
+    offsets = UUID(int=78)
+    created: list[MetadataRecord] = [
+        TopicRecord(name="__consumer_offsets", topic_id=offsets),
+        PartitionRecord(
+            partition_id=0, topic_id=offsets, replicas=(1, 2), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0
+        ),
+    ]
+    page = render_page(replay(tmp_path, [(1, created), (30, [change(isr=(1, 2))])]))
+    affected = page[page.index("Most affected partitions") :]
+    assert affected.index("orders-<wbr>0") < affected.index("__<wbr>consumer_<wbr>offsets-<wbr>0")
+
+
 def test_a_period_cannot_end_before_the_log_begins(tmp_path: Path) -> None:
     write_log(tmp_path, [(0, INITIAL), (10, [change(isr=(1, 2))])])
     with pytest.raises(health.EmptyPeriodError, match=r"the log begins at 2023-11-14T22:14:00\.000Z"):

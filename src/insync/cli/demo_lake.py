@@ -8,6 +8,7 @@ other. The report is made from the metadata log.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,6 +49,8 @@ class DemoLake:
         self._topic = topic
         self._has_rows = threading.Event()
         self._stop = threading.Event()
+        self._finished_ms = 0
+        """The wall clock before the cluster was stopped, which is no trouble and not reported."""
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._follow, name="archive", daemon=True)
         decode.warm_up()  # compile once here instead of in every worker
@@ -77,6 +80,7 @@ class DemoLake:
         if verdict.ok:
             files = sum(partition.files for partition in verdict.partitions)
             say(f"Spark has archived {self.rows:,} records in {files} Parquet files; ledger, files and brokers agree")
+        self._finished_ms = int(time.time() * 1_000)
 
     def check(self, say: Say) -> None:
         """Compare the lake with the history and the disks with each other, and write the report."""
@@ -136,7 +140,9 @@ class DemoLake:
 
     def _write_report(self) -> None:
         self.report.parent.mkdir(parents=True, exist_ok=True)
-        self.report.write_text(render_page(health.read_health(self._disks())), encoding="utf-8")
+        self.report.write_text(
+            render_page(health.read_health(self._disks(), until_ms=self._finished_ms)), encoding="utf-8"
+        )
 
     def _disks(self) -> tuple[str, ...]:
         return tuple(list_log_directories(str(self._directory / "cluster")))

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from insync.metadata.topic_names import INTERNAL_TOPICS
 from insync.pipeline.health import history as kinds
 from insync.pipeline.health.job import Health, to_ms
 from insync.pipeline.health.tables import bucket_counts, bucket_levels
@@ -132,7 +133,9 @@ def _elections(health: Health) -> Iterator[str]:
 def _partitions(health: Health) -> Iterator[str]:
     table = health.tables.partitions
     order = [(name, "descending") for name in ("offline_s", "under_min_isr_s", "under_replicated_s", "peak_per_minute")]
-    worst = table.sort_by(order).slice(0, MAX_PARTITIONS).to_pylist()
+    is_internal = pc.is_in(table["topic"], value_set=pa.array(INTERNAL_TOPICS))
+    parts = [table.filter(pc.invert(is_internal)).sort_by(order), table.filter(is_internal).sort_by(order)]
+    worst = pa.concat_tables(parts).slice(0, MAX_PARTITIONS).to_pylist()
     spans = health.tables.spans
     for row in worst:
         is_own = pc.and_(pc.equal(spans["topic"], row["topic"]), pc.equal(spans["partition"], row["partition"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
@@ -24,8 +25,8 @@ p, li { overflow-wrap: anywhere; } .soft { color: var(--soft); font-size: 0.875r
 .card { background: var(--panel); padding: 0.6rem 0.75rem; border-radius: 4px; }
 .card b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; } .card.bad b { color: var(--bad); }
 .card.warn b { color: var(--warn); }
-.row { display: grid; grid-template-columns: 8rem 1fr; gap: 0.6rem; align-items: center; margin: 0.2rem 0; }
-.row > span { font-size: 0.875rem; overflow-wrap: anywhere; line-height: 1.25; }
+.row { display: grid; grid-template-columns: 11.5rem 1fr; gap: 0.6rem; align-items: center; margin: 0.2rem 0; }
+.row > span { font-size: 0.875rem; overflow-wrap: break-word; min-width: 0; line-height: 1.25; }
 @media (max-width: 34rem) { .row { grid-template-columns: 1fr; gap: 0; margin: 0.5rem 0; } }
 svg { display: block; width: 100%; background: var(--panel); border-radius: 3px; }
 .times { display: flex; justify-content: space-between; font-size: 0.8rem; color: var(--soft); }
@@ -68,7 +69,9 @@ def cards(values: Iterable[tuple[str, Any, str]]) -> str:
 
 
 def row(label: str, plot: str) -> str:
-    return f'<div class="row"><span>{escape(label)}</span><div>{plot}</div></div>'
+    """A long label is divided after a punctuation mark, or anywhere if it has none."""
+    divided = re.sub(r"([._-]+)", r"\1<wbr>", escape(label))
+    return f'<div class="row"><span>{divided}</span><div>{plot}</div></div>'
 
 
 def times(*labels: str) -> str:
